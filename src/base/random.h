@@ -1,0 +1,41 @@
+// Random numbers as a function of what they are for. A stream is named by a few integers (the run's
+// seed, a purpose, a worker, a round), so any process can draw it at any time, in any order, and no
+// generator has to be saved or passed along.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <span>
+#include <vector>
+
+namespace signvote {
+
+/// The purposes that streams are drawn for; new ones are added at the end.
+enum class Purpose : std::uint64_t { partition = 1, samples = 2, augment = 3, run_id = 4 };
+
+class Random {
+ public:
+  Random(std::uint64_t seed, Purpose purpose, std::uint64_t a = 0, std::uint64_t b = 0);
+
+  std::uint64_t bits() { return engine_(); }
+
+  /// Uniform in [0, bound), without bias. (std::uniform_int_distribution differs between standard
+  /// libraries.) REQUIRES: bound > 0.
+  std::uint64_t below(std::uint64_t bound);
+
+  /// `count` different numbers below `bound`, in random order. REQUIRES: count <= bound.
+  std::vector<std::uint32_t> distinct(std::size_t count, std::uint32_t bound);
+
+  template <class T>
+  void shuffle(std::span<T> items) {
+    for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[below(i)]);
+  }
+
+  std::mt19937_64& engine() { return engine_; }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+}  // namespace signvote

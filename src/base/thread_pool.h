@@ -1,0 +1,48 @@
+// A fixed set of threads that share the indices of a loop. Results never depend on how many there
+// are: which thread runs which index is open, so bodies write only what belongs to their index.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace signvote {
+
+class ThreadPool {
+ public:
+  /// body(index, thread), with thread in [0, size()).
+  using Body = std::function<void(std::size_t index, std::size_t thread)>;
+
+  /// Starts `threads` threads (at least one), each of which calls `prepare` once.
+  explicit ThreadPool(std::size_t threads, const std::function<void()>& prepare = {});
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  std::size_t size() const { return threads_.size(); }
+
+  /// Runs body for every index below count; indices are handed out in ascending order. Returns when
+  /// all are done. If bodies throw, the rest is skipped and the first exception is thrown on here.
+  /// REQUIRES: not called from a body, nor by two threads at once.
+  void for_each(std::size_t count, const Body& body);
+
+ private:
+  void work(std::size_t thread);
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::condition_variable done_;
+  const Body* body_ = nullptr;
+  std::size_t next_ = 0;
+  std::size_t count_ = 0;
+  std::size_t busy_ = 0;
+  bool stop_ = false;
+  std::exception_ptr failure_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace signvote
