@@ -16,9 +16,9 @@ inline constexpr std::size_t kHeaderBytes = 64;
 
 enum class MessageKind : std::uint8_t { ballot = 1, verdict = 2 };
 
-/// How the body holds the signs. The encoder takes the smaller one; both are lossless.
+/// How the body holds the signs: dense if nobody abstains, else masked. Both are lossless.
 enum class Codec : std::uint8_t {
-  dense = 1,   // one sign bit per coordinate; only where nobody abstains
+  dense = 1,   // one sign bit per coordinate
   masked = 2,  // presence mask (zstd, or raw where that is smaller), then the signs of those present
 };
 
@@ -33,12 +33,14 @@ struct MessageHeader {
   bool operator==(const MessageHeader&) const = default;
 };
 
-/// REQUIRES: header.size == signs.size(). Replaces what `out` held.
+/// REQUIRES: header.size == signs.size(), and worker 0 in a verdict. Replaces what `out` held; at most
+/// kHeaderBytes + 2 * ceil(N / 8) bytes. The same signs give the same bytes (with the same libzstd).
 void encode(const MessageHeader& header, const SignVector& signs, std::vector<std::byte>& out);
 
 /// Reads the header alone and checks what can be checked without the body (magic, version, known
 /// kind and codec, lengths that agree with bytes.size()). False: `problem` says in one line what is
-/// wrong. Allocates nothing but that line.
+/// wrong. Allocates nothing but that line. The checksum is not looked at and header.size is only a
+/// claim, up to 2^64 - 1: compare it before allocating.
 bool decode_header(std::span<const std::byte> bytes, MessageHeader& header, std::string& problem);
 
 /// Reads a message that must be about exactly `expected`. Foreign bytes never crash it and never

@@ -124,4 +124,8 @@ void LineLog::append(std::string_view line) {
   bytes_ += text.size();
 }
 
+void LineLog::sync() {
+  if (::fsync(fd_) != 0) fail("write", path_, errno);
+}
+
 }  // namespace signvote

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,6 +31,7 @@ class LineLog {
   LineLog& operator=(const LineLog&) = delete;
 
   void append(std::string_view line);  // without its newline
+  void sync();                         // what was appended is on the disk
   std::size_t bytes() const { return bytes_; }
 
  private:

@@ -30,7 +30,7 @@ struct LabelledImages {
 struct Dataset {
   std::string name;  // "mnist" or "cifar10"
   std::size_t classes = 10;
-  std::array<float, 3> mean{};       // per channel, of pixels scaled to [0, 1]
+  std::array<float, 3> mean{};  // per channel, of pixels scaled to [0, 1]
   std::array<float, 3> deviation{};
   bool augment = false;  // training images are cropped at random (4 pixels of padding) and mirrored
   LabelledImages train;
@@ -38,10 +38,37 @@ struct Dataset {
 };
 
 inline constexpr std::array<const char*, 2> kDatasetNames = {"mnist", "cifar10"};
+inline constexpr std::array<const char*, 4> kMnistFiles = {
+    "train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
+inline constexpr std::array<const char*, 6> kCifar10Files = {"data_batch_1.bin", "data_batch_2.bin",
+                                                             "data_batch_3.bin", "data_batch_4.bin",
+                                                             "data_batch_5.bin", "test_batch.bin"};
+inline constexpr const char* kCifar10Folder = "cifar-10-batches-bin";  // as the official archive has it
 
 /// Loads a data set from `folder`. Throws DataError with the file, what is wrong with it (missing,
 /// truncated, not of this format, images and labels that disagree, a label out of range) and what
 /// to do (`signvote data fetch NAME`); ConfigError for an unknown name.
 Dataset load_dataset(const std::string& name, const std::filesystem::path& folder);
+
+// The same from bytes. What they are given may be anything: all of it is checked, and DataError names
+// the file by `path`.
+
+/// An IDX pair: images are 28 x 28; both hold the same number, at least one.
+struct NamedBytes {
+  std::filesystem::path path;
+  std::span<const std::byte> bytes;
+};
+LabelledImages parse_mnist(const NamedBytes& images, const NamedBytes& labels);
+
+/// A CIFAR-10 batch of at least one image, added at the end of `images`; unchanged if it throws.
+void append_cifar10_batch(const NamedBytes& batch, LabelledImages& images);
+
+/// The file in `folder` that is called kMnistFiles' `name` + `suffix`, perhaps with a dot before
+/// "idx"; empty if there is none.
+std::filesystem::path find_mnist_file(const std::filesystem::path& folder, const std::string& name,
+                                      const std::string& suffix = "");
+
+/// Where CIFAR-10's batches are: `folder` or its kCifar10Folder.
+std::filesystem::path cifar10_batch_folder(const std::filesystem::path& folder);
 
 }  // namespace signvote

@@ -11,12 +11,12 @@
 namespace signvote {
 
 struct ProgressState {
-  std::string label;            // e.g. "mnist mode 4 it seed 0", may be empty
-  std::uint64_t done = 0;       // rounds finished, of
-  std::uint64_t total = 0;
+  std::string label;                    // e.g. "mnist mode 4 it seed 0", may be empty
+  std::uint64_t done = 0;               // rounds finished, of
+  std::uint64_t total = 0;              // 0: unknown, so no bar and no time left
   std::optional<double> test_accuracy;  // the last evaluation's, in [0, 1]
   std::optional<double> train_loss;     // the last round's mean
-  bool evaluated = false;       // this update brings a new evaluation
+  bool evaluated = false;               // this update brings a new evaluation
 };
 
 /// "1h02m", "3m07s", "12s".
@@ -24,24 +24,37 @@ std::string format_duration(double seconds);
 
 class Progress {
  public:
-  /// `already_done` rounds were finished before (a resumed run): they do not count in the speed.
-  Progress(std::FILE* out, std::uint64_t already_done, std::uint64_t total);
+  using Clock = std::chrono::steady_clock;
+
+  explicit Progress(std::FILE* out, Clock::time_point now = Clock::now());
   ~Progress();  // ends the terminal's line
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
 
-  void update(const ProgressState& state);
+  /// To be called after every round. The first call counts as one round, whatever `done` says: the
+  /// others of a resumed run were not made in this time. Shows the first and the last round in any
+  /// case; those in between on a terminal at most ten times a second, elsewhere if evaluated.
+  void update(const ProgressState& state, Clock::time_point now = Clock::now());
 
-  /// Rounds per second over the last half a minute or so, 0 before the first round.
-  double speed() const { return speed_; }
+  /// Rounds per second over the last half a minute or so, or over the last few evaluations if that
+  /// is longer: their pauses are part of the time left. 0 before the first round.
+  double speed() const { return seconds_ > 0 ? rounds_ / seconds_ : 0; }
 
  private:
+  void measure(const ProgressState& state, Clock::time_point now);
+  void show(const ProgressState& state, Clock::time_point now);
+
   std::FILE* out_;
   bool terminal_;
-  std::uint64_t total_;
-  double speed_ = 0;
-  std::chrono::steady_clock::time_point last_drawn_{};
-  std::chrono::steady_clock::time_point last_time_;
-  std::uint64_t last_done_;
-  bool line_open_ = false;
+  Clock::time_point started_;
+  Clock::time_point last_time_;
+  Clock::time_point last_evaluation_;
+  std::optional<Clock::time_point> last_shown_;
+  std::optional<std::uint64_t> last_done_;
+  std::uint64_t last_shown_done_ = 0;
+  double rounds_ = 0;  // both weighted by exp(-age / window), so their ratio has no start-up error
+  double seconds_ = 0;
+  double window_ = 30;
 };
 
 }  // namespace signvote

@@ -1,0 +1,51 @@
+# The front door. Every target does its own set-up, so each works on a fresh machine.
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test test-all build setup mnist clean
+
+JOBS ?= $(shell nproc)
+
+# $(call check,PRESET,FOLDER,FLAGS): builds PRESET in FOLDER and runs its tests.
+define check
+cmake --preset $(1) -B $(2) $(3)
+cmake --build $(2) --parallel $(JOBS)
+ctest --test-dir $(2) --output-on-failure --no-tests=error
+endef
+
+help:
+	@echo 'signvote: training over slow links between unequal machines, with a bit per parameter'
+	@echo
+	@echo '  make demo      train both methods on MNIST, batch mode 4, and draw accuracy over rounds'
+	@echo '  make test      all tests, and those of the library once more under sanitizers'
+	@echo '  make test-all  make test, and then all tests under sanitizers'
+	@echo '  make build     build/signvote, the program'
+	@echo '  make setup     install the missing packages of packages.txt'
+	@echo '  make clean     delete what was built; runs and data sets stay'
+	@echo
+	@echo 'Each installs what it needs first: a bare Debian 12 with make and git is enough.'
+	@echo 'JOBS=N sets how many files are compiled at once ($(JOBS)); each may take 2 GB of memory.'
+
+demo: mnist
+	build/signvote reproduce figure1 --dataset mnist --batch-modes 4 --rounds 300 --out runs/demo
+
+test: mnist
+	ctest --preset release --no-tests=error
+	$(call check,dev,build-dev-library,-DSIGNVOTE_TOOL=OFF)
+	$(call check,tsan,build-tsan-library,-DSIGNVOTE_TOOL=OFF)
+
+test-all: test
+	$(call check,dev,build-dev)
+	$(call check,tsan,build-tsan)
+
+build: setup
+	cmake --preset release
+	cmake --build build --parallel $(JOBS)
+
+setup:
+	@scripts/setup
+
+mnist: build
+	build/signvote data fetch mnist
+
+clean:
+	rm -rf build build-*

@@ -1,0 +1,144 @@
+#include "cli/commands.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "base/files.h"
+#include "base/sha256.h"
+#include "learn/dataset.h"
+#include "learn/evaluate.h"
+#include "learn/state_file.h"
+#include "report/progress.h"
+#include "run/train.h"
+#include "signvote/error.h"
+
+namespace signvote::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+std::atomic<bool> stop_requested = false;  // the one thing a signal handler can reach
+
+/// The first Ctrl-C asks for a save; a second one ends the program at once.
+void catch_interrupts() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { stop_requested = true; };
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
+void remark(const std::string& line) { fmt::print(stderr, "{}\n", line); }
+
+/// Runs `work` with its progress on stderr and Ctrl-C turned into a request to stop.
+auto with_progress(const auto& work) {
+  catch_interrupts();
+  Progress progress(stderr);
+  TrainHooks hooks;
+  hooks.stop = &stop_requested;
+  hooks.warn = remark;
+  hooks.progress = [&progress](const ProgressState& state) { progress.update(state); };
+  return work(hooks);
+}
+
+Dataset load(const TrainConfig& config) { return load_dataset(config.dataset, config.data_folder()); }
+
+}  // namespace
+
+int run_train(TrainConfig config, bool resume) {
+  if (resume && fs::exists(fs::path(config.out) / "summary.json")) {
+    const json summary = json::parse(read_text_file(fs::path(config.out) / "summary.json"));
+    if (summary.value("rounds", std::uint64_t{0}) == config.rounds)
+      throw ConfigError(fmt::format("'{}' has finished its {} rounds; give --rounds with a larger number to go on",
+                                    config.out, config.rounds));
+  }
+  const Dataset dataset = load(config);
+  if (resume)
+    write_file_atomically(fs::path(config.out) / "config.toml", write_config(config));
+  else
+    create_run(config);
+  remark(fmt::format("{}: {} on {} with {} workers (batches {}), {} rounds", config.out, config.method == "it" ? "IT-signSGD" : "signSGD-MV",
+                     config.dataset, *config.workers, config.batches, config.rounds));
+  const TrainResult result = with_progress([&](const TrainHooks& hooks) { return train(config, dataset, hooks); });
+  if (!result.finished) {
+    remark(fmt::format("stopped and saved after round {} of {}; go on with: signvote train --resume {}", result.rounds,
+                       config.rounds, config.out));
+    return kInterrupted;
+  }
+  const json summary = json::parse(read_text_file(fs::path(config.out) / "summary.json"));
+  fmt::print("{}run folder      {}\n", format_summary(summary), config.out);
+  return 0;
+}
+
+int run_figure1(const Figure1Options& options) {
+  const Dataset dataset = load(options.base);
+  make_folder(options.out);
+  const bool finished =
+      with_progress([&](const TrainHooks& hooks) { return reproduce_figure1(options, dataset, hooks); });
+  if (!finished) {
+    remark("stopped and saved; the same command goes on from here");
+    return kInterrupted;
+  }
+  const json summary = json::parse(read_text_file(options.out / "summary.json"));
+  fmt::print("{}\npicture  {}\nnumbers  {}\n", format_figure1(summary), (options.out / "figure1.png").string(),
+             (options.out / "figure1.csv").string());
+  return 0;
+}
+
+int run_fetch(FetchOptions options) {
+  if (options.into.empty()) options.into = dataset_cache_folder(options.name);
+  options.say = remark;
+  const bool fetched = fetch_dataset(options);
+  fmt::print("{} is {}in {}\n", options.name, fetched ? "" : "already ", options.into.string());
+  return 0;
+}
+
+int run_eval(const EvalOptions& options) {
+  TrainConfig config;
+  fs::path file = options.model;
+  if (fs::is_directory(options.model)) {
+    config = load_run(options.model);
+    file = options.model / "model.pt";
+    if (!fs::exists(file))
+      throw DataError(fmt::format("'{0}' has no model.pt: the run is not finished; go on with: signvote train --resume {0}",
+                                  options.model.string()));
+  } else {
+    const StateKind kind = identify_state(file);
+    config.model = kind.model;
+    config.dataset = kind.dataset;
+  }
+  if (!options.data.empty()) config.data = options.data;
+  const Dataset dataset = load(config);
+  use_one_torch_thread();
+  ThreadPool pool(config.thread_count(), use_one_torch_thread);
+  Replicas replicas(config.model, dataset.train, dataset.classes, 0, pool.size());
+  for (std::size_t i = 0; i < replicas.count(); ++i) load_state(replicas.net(i), file);
+  const Evaluation evaluation = evaluate(dataset, replicas, pool);
+  const std::string sha256 = sha256_hex(std::as_bytes(replicas.parameters()));
+  if (options.json) {
+    json rows = json::array();
+    for (std::size_t i = 0; i < evaluation.classes; ++i)
+      rows.push_back(std::vector<std::uint64_t>(evaluation.confusion.begin() + static_cast<std::ptrdiff_t>(i * evaluation.classes),
+                                                evaluation.confusion.begin() + static_cast<std::ptrdiff_t>((i + 1) * evaluation.classes)));
+    fmt::print("{}\n", nlohmann::ordered_json{{"model", config.model}, {"dataset", config.dataset}, {"samples", evaluation.samples},
+                                              {"test_accuracy", evaluation.accuracy()}, {"test_loss", evaluation.loss},
+                                              {"model_sha256", sha256}, {"confusion", rows}}.dump(2));
+    return 0;
+  }
+  fmt::print("{} on {}'s test set: accuracy {:.2f} % ({} of {}), loss {:.4f}\nmodel sha256 {}\n\ntrue \\ predicted\n    ", config.model,
+             config.dataset, 100 * evaluation.accuracy(), evaluation.correct(), evaluation.samples, evaluation.loss, sha256);
+  for (std::size_t j = 0; j < evaluation.classes; ++j) fmt::print("{:>6}", j);
+  for (std::size_t i = 0; i < evaluation.classes; ++i) {
+    fmt::print("\n{:>4}", i);
+    for (std::size_t j = 0; j < evaluation.classes; ++j) fmt::print("{:>6}", evaluation.confusion[i * evaluation.classes + j]);
+  }
+  fmt::print("\n");
+  return 0;
+}
+
+}  // namespace signvote::cli

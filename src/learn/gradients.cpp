@@ -1,0 +1,116 @@
+#include "learn/gradients.h"
+
+#include <algorithm>
+#include <cassert>
+#include <numeric>
+
+#include "base/random.h"
+
+namespace signvote {
+
+Gradients::Gradients(const Dataset& dataset, GradientOptions options, Replicas& replicas, ThreadPool& pool)
+    : dataset_(dataset), options_(std::move(options)), replicas_(replicas), pool_(pool) {
+  assert(replicas.count() >= pool.size());
+  for (std::size_t i = 0; i < pool.size(); ++i) readers_.emplace_back(dataset, dataset.train);
+  std::vector<std::uint32_t> order(options_.batches.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(), [this](std::uint32_t a, std::uint32_t b) {
+    return options_.batches[a] > options_.batches[b];
+  });
+  progress_.resize(order.size());
+  const bool whole = uses_batch_norm(replicas.net(0));
+  for (const std::uint32_t m : order) {
+    const std::size_t batch = options_.batches[m];
+    assert(batch <= options_.shares[m].size());
+    const std::size_t parts = whole ? 1 : (batch + options_.micro_batch - 1) / options_.micro_batch;
+    progress_[m].parts = parts;
+    for (std::size_t part = 0; part < parts; ++part) {
+      const std::size_t first = part * batch / parts;
+      tasks_.push_back({m, part, first, (part + 1) * batch / parts - first});
+    }
+  }
+}
+
+std::vector<Pick> Gradients::draw(std::uint32_t worker, std::uint64_t round) const {
+  const auto& share = options_.shares[worker];
+  Random random(options_.seed, Purpose::samples, worker, round);
+  std::vector<Pick> picks;
+  for (const std::uint32_t i : random.distinct(options_.batches[worker], static_cast<std::uint32_t>(share.size())))
+    picks.push_back({share[i]});
+  if (dataset_.augment) {
+    Random moves(options_.seed, Purpose::augment, worker, round);
+    for (Pick& pick : picks) {
+      pick.right = static_cast<std::int8_t>(static_cast<int>(moves.below(9)) - 4);
+      pick.down = static_cast<std::int8_t>(static_cast<int>(moves.below(9)) - 4);
+      pick.mirrored = moves.below(2) == 1;
+    }
+  }
+  return picks;
+}
+
+double Gradients::compute(std::uint64_t round, const Ready& ready) {
+  picks_.resize(options_.batches.size());
+  for (std::uint32_t m = 0; m < picks_.size(); ++m) picks_[m] = draw(m, round);
+  for (Progress& progress : progress_) progress.added = 0;
+  failed_ = false;
+
+  std::vector<double> losses(tasks_.size());
+  pool_.for_each(tasks_.size(), [&](std::size_t i, std::size_t thread) {
+    try {
+      losses[i] = run_task(tasks_[i], thread);
+      const torch::Tensor gradient = replicas_.gradient(thread);
+      add_in_turn(tasks_[i], {gradient.data_ptr<float>(), replicas_.size()}, ready);
+    } catch (...) {
+      // Whoever waits for this task's turn must not wait for ever.
+      const std::lock_guard lock(mutex_);
+      failed_ = true;
+      turn_.notify_all();
+      throw;
+    }
+  });
+  const double samples = std::accumulate(options_.batches.begin(), options_.batches.end(), 0.0);
+  return std::accumulate(losses.begin(), losses.end(), 0.0) / samples;
+}
+
+double Gradients::run_task(const Task& task, std::size_t thread) {
+  const Batch batch = readers_[thread].read(std::span(picks_[task.worker]).subspan(task.first, task.count));
+  replicas_.gradient(thread).zero_();
+  Net& net = replicas_.net(thread);
+  net.train();
+  const torch::Tensor loss =
+      torch::nn::functional::cross_entropy(net.forward(batch.images), batch.labels,
+                                           torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
+  loss.backward();
+  return loss.item<float>();
+}
+
+void Gradients::add_in_turn(const Task& task, std::span<const float> gradient, const Ready& ready) {
+  Progress& progress = progress_[task.worker];
+  if (progress.parts == 1) {
+    ready(task.worker, gradient);
+    return;
+  }
+  {
+    // Tasks are handed out in order, so the part before this one is done or being done.
+    std::unique_lock lock(mutex_);
+    turn_.wait(lock, [&] { return failed_ || progress.added == task.part; });
+    if (failed_) return;
+    if (task.part == 0 && !spare_sums_.empty()) {
+      progress.sum = std::move(spare_sums_.back());
+      spare_sums_.pop_back();
+    }
+  }
+  if (task.part == 0) {
+    progress.sum.assign(gradient.begin(), gradient.end());
+  } else {
+    for (std::size_t i = 0; i < gradient.size(); ++i) progress.sum[i] += gradient[i];
+  }
+  const bool last = task.part + 1 == progress.parts;
+  if (last) ready(task.worker, progress.sum);
+  const std::lock_guard lock(mutex_);
+  if (last) spare_sums_.push_back(std::move(progress.sum));
+  progress.added = task.part + 1;
+  turn_.notify_all();
+}
+
+}  // namespace signvote

@@ -1,0 +1,168 @@
+#include "learn/models.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "signvote/error.h"
+
+namespace signvote {
+namespace {
+
+namespace nn = torch::nn;
+namespace F = torch::nn::functional;
+
+/// The paper's network: two convolutions of 5 x 5, each with max-pooling, and two linear layers.
+/// Pooling comes before ReLU: the two commute, and ReLU then has a quarter of the work.
+struct Cnn : Net {
+  Cnn(std::int64_t channels, std::int64_t side, std::int64_t classes)
+      : conv1(register_module("conv1", nn::Conv2d(channels, 32, 5))),
+        conv2(register_module("conv2", nn::Conv2d(32, 64, 5))),
+        fc1(register_module("fc1", nn::Linear(64 * pooled(side) * pooled(side), 512))),
+        fc2(register_module("fc2", nn::Linear(512, classes))) {}
+
+  static std::int64_t pooled(std::int64_t side) { return ((side - 4) / 2 - 4) / 2; }
+
+  torch::Tensor forward(torch::Tensor x) override {
+    x = torch::relu(torch::max_pool2d(conv1(x), 2));
+    x = torch::relu(torch::max_pool2d(conv2(x), 2));
+    x = torch::relu(fc1(x.flatten(1)));
+    return fc2(x);
+  }
+
+  nn::Conv2d conv1, conv2;
+  nn::Linear fc1, fc2;
+};
+
+nn::Conv2d conv3x3(std::int64_t in, std::int64_t out, std::int64_t stride) {
+  return nn::Conv2d(nn::Conv2dOptions(in, out, 3).stride(stride).padding(1).bias(false));
+}
+
+/// He et al.'s basic block with the parameter-free shortcut (option A): where the shape changes,
+/// every second pixel, and zeros for the new channels.
+struct BasicBlock : nn::Module {
+  BasicBlock(std::int64_t in, std::int64_t out, std::int64_t stride_)
+      : stride(stride_),
+        new_channels(out - in),
+        conv1(register_module("conv1", conv3x3(in, out, stride_))),
+        bn1(register_module("bn1", nn::BatchNorm2d(out))),
+        conv2(register_module("conv2", conv3x3(out, out, 1))),
+        bn2(register_module("bn2", nn::BatchNorm2d(out))) {}
+
+  torch::Tensor forward(const torch::Tensor& x) {
+    torch::Tensor y = torch::relu(bn1(conv1(x)));
+    y = bn2(conv2(y));
+    if (stride == 1) return torch::relu(y + x);
+    using torch::indexing::None;
+    using torch::indexing::Slice;
+    const torch::Tensor thinned = x.index({Slice(), Slice(), Slice(None, None, 2), Slice(None, None, 2)});
+    const auto padding = F::PadFuncOptions({0, 0, 0, 0, new_channels / 2, new_channels - new_channels / 2});
+    return torch::relu(y + F::pad(thinned, padding));
+  }
+
+  std::int64_t stride;
+  std::int64_t new_channels;
+  nn::Conv2d conv1;
+  nn::BatchNorm2d bn1;
+  nn::Conv2d conv2;
+  nn::BatchNorm2d bn2;
+};
+
+/// The CIFAR ResNet of 6n + 2 layers.
+struct ResNet : Net {
+  ResNet(int n, std::int64_t channels, std::int64_t classes)
+      : conv1(register_module("conv1", conv3x3(channels, 16, 1))),
+        bn1(register_module("bn1", nn::BatchNorm2d(16))),
+        fc(nullptr) {
+    std::int64_t in = 16;
+    for (int stage = 0; stage < 3; ++stage) {
+      const std::int64_t out = 16 << stage;
+      for (int i = 0; i < n; ++i) {
+        const std::int64_t stride = stage > 0 && i == 0 ? 2 : 1;
+        blocks.push_back(register_module(fmt::format("layer{}_{}", stage + 1, i),
+                                         std::make_shared<BasicBlock>(in, out, stride)));
+        in = out;
+      }
+    }
+    fc = register_module("fc", nn::Linear(64, classes));
+    torch::NoGradGuard no_grad;
+    for (const auto& module : modules(/*include_self=*/false)) {
+      if (auto* conv = module->as<nn::Conv2dImpl>()) nn::init::kaiming_normal_(conv->weight);
+      if (auto* linear = module->as<nn::LinearImpl>()) nn::init::kaiming_normal_(linear->weight);
+    }
+  }
+
+  torch::Tensor forward(torch::Tensor x) override {
+    x = torch::relu(bn1(conv1(x)));
+    for (const auto& block : blocks) x = block->forward(x);
+    return fc(x.mean({2, 3}));
+  }
+
+  nn::Conv2d conv1;
+  nn::BatchNorm2d bn1;
+  std::vector<std::shared_ptr<BasicBlock>> blocks;
+  nn::Linear fc;
+};
+
+}  // namespace
+
+std::shared_ptr<Net> make_net(const std::string& model, const LabelledImages& shape, std::size_t classes,
+                              std::uint64_t seed) {
+  const auto channels = static_cast<std::int64_t>(shape.channels);
+  const auto outputs = static_cast<std::int64_t>(classes);
+  torch::manual_seed(seed);
+  if (model == "cnn") {
+    if (shape.height != shape.width || shape.height < 16)
+      throw ConfigError(fmt::format("cnn takes square images of at least 16 pixels, not {} x {}", shape.height,
+                                    shape.width));
+    return std::make_shared<Cnn>(channels, static_cast<std::int64_t>(shape.height), outputs);
+  }
+  if (model == "resnet20") return std::make_shared<ResNet>(3, channels, outputs);
+  if (model == "resnet56") return std::make_shared<ResNet>(9, channels, outputs);
+  throw ConfigError(fmt::format("model is '{}'; take {}", model, fmt::join(kModelNames, ", ")));
+}
+
+bool uses_batch_norm(const Net& net) {
+  for (const auto& module : net.modules(/*include_self=*/false))
+    if (module->as<nn::BatchNorm2dImpl>() != nullptr) return true;
+  return false;
+}
+
+Replicas::Replicas(const std::string& model, const LabelledImages& shape, std::size_t classes, std::uint64_t seed,
+                   std::size_t count) {
+  torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < count; ++i) {
+    nets_.push_back(make_net(model, shape, classes, seed));
+    std::int64_t total = 0;
+    for (const auto& parameter : nets_[i]->parameters()) total += parameter.numel();
+    if (i == 0) parameters_ = torch::empty({total});
+    gradients_.push_back(torch::zeros({total}));
+    std::int64_t at = 0;
+    for (auto& parameter : nets_[i]->parameters()) {
+      const std::int64_t n = parameter.numel();
+      torch::Tensor view = parameters_.narrow(0, at, n).view(parameter.sizes());
+      if (i == 0) view.copy_(parameter);
+      parameter.set_data(view);
+      parameter.mutable_grad() = gradients_[i].narrow(0, at, n).view(parameter.sizes());
+      at += n;
+    }
+  }
+}
+
+std::string Replicas::coordinate_name(std::size_t coordinate) const {
+  for (const auto& named : nets_[0]->named_parameters()) {
+    const auto n = static_cast<std::size_t>(named.value().numel());
+    if (coordinate < n) return fmt::format("{}[{}]", named.key(), coordinate);
+    coordinate -= n;
+  }
+  return fmt::format("[{}]", coordinate);
+}
+
+void use_one_torch_thread() {
+  torch::set_num_threads(1);
+  // OpenBLAS keeps its own number; libtorch reaches it only through the BLAS interface.
+  static const auto set_blas_threads =
+      reinterpret_cast<void (*)(int)>(::dlsym(RTLD_DEFAULT, "openblas_set_num_threads"));
+  if (set_blas_threads != nullptr) set_blas_threads(1);
+}
+
+}  // namespace signvote

@@ -1,0 +1,237 @@
+#include "run/config.h"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+#include <sstream>
+#include <thread>
+
+#include "base/files.h"
+#include "learn/dataset.h"
+#include "learn/fetch.h"
+#include "learn/models.h"
+#include "learn/partition.h"
+#include "signvote/error.h"
+#include "tally/weight.h"
+
+namespace signvote {
+namespace {
+
+std::string flag(const std::string& name) {
+  std::string text = "--" + name;
+  std::ranges::replace(text, '_', '-');
+  return text;
+}
+
+/// Reads a whole number or a decimal one, all of the text, within [low, high].
+template <class Number>
+Number number(const std::string& name, const std::string& text, Number low, Number high) {
+  Number value{};
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc{} || stop != end || !(value >= low && value <= high))
+    throw ConfigError(fmt::format("{} is '{}'; it must be a {} from {} to {}", flag(name), text,
+                                  std::is_integral_v<Number> ? "whole number" : "number", low, high));
+  return value;
+}
+
+template <class Number>
+TrainOption numeric(std::string name, std::string help, Number TrainConfig::*field, Number low, Number high,
+                    bool fixes_result) {
+  return {name, std::move(help), false, fixes_result,
+          [field](const TrainConfig& config) { return fmt::format("{}", config.*field); },
+          [=](TrainConfig& config, const std::string& text) { config.*field = number(name, text, low, high); }};
+}
+
+template <class Number>
+TrainOption optional_numeric(std::string name, std::string help, std::optional<Number> TrainConfig::*field, Number low,
+                             Number high) {
+  return {name, std::move(help), false, true,
+          [field](const TrainConfig& config) { return config.*field ? fmt::format("{}", *(config.*field)) : ""; },
+          [=](TrainConfig& config, const std::string& text) { config.*field = number(name, text, low, high); }};
+}
+
+TrainOption textual(std::string name, std::string help, std::string TrainConfig::*field, bool fixes_result) {
+  return {name, std::move(help), true, fixes_result, [field](const TrainConfig& config) { return config.*field; },
+          [=](TrainConfig& config, const std::string& text) { config.*field = text; }};
+}
+
+TrainOption choice(std::string name, std::string help, std::string TrainConfig::*field,
+                   std::vector<std::string> choices) {
+  TrainOption option = textual(name, fmt::format("{}: {}", help, fmt::join(choices, ", ")), field, true);
+  option.set = [=](TrainConfig& config, const std::string& text) {
+    if (std::ranges::find(choices, text) == choices.end())
+      throw ConfigError(fmt::format("{} is '{}'; take {}", flag(name), text, fmt::join(choices, ", ")));
+    config.*field = text;
+  };
+  return option;
+}
+
+/// "14x4,904" as fourteen fours and one 904.
+std::vector<std::uint32_t> parse_batches(const std::string& text) {
+  std::vector<std::uint32_t> sizes;
+  std::stringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    const std::size_t times = part.find('x');
+    const std::size_t first = times == std::string::npos ? 0 : times + 1;
+    const auto repeat = times == std::string::npos ? 1U : number<std::uint32_t>("batches", part.substr(0, times), 1, 65536);
+    const auto size = number<std::uint32_t>("batches", part.substr(first), 1, 100'000'000);
+    if (sizes.size() + repeat > 65536) throw ConfigError("--batches names more than 65536 workers");
+    sizes.insert(sizes.end(), repeat, size);
+  }
+  if (sizes.empty() || text.back() == ',')
+    throw ConfigError(fmt::format("--batches is '{}'; write sizes like 14x4,904 (fourteen workers of 4, one of 904)", text));
+  return sizes;
+}
+
+std::string toml_text(const toml::node& value) {
+  if (const auto* text = value.as_string()) return text->get();
+  std::ostringstream out;
+  if (value.is_integer()) out << *value.as_integer();
+  else if (value.is_floating_point()) return fmt::format("{}", value.as_floating_point()->get());
+  else throw ConfigError("must be a number or a string");
+  return out.str();
+}
+
+}  // namespace
+
+std::string batches_of_mode(int mode) {
+  static const std::array<const char*, 4> modes = {"15x64", "9x4,6x154", "12x4,3x304", "14x4,904"};
+  return modes.at(static_cast<std::size_t>(mode - 1));
+}
+
+const std::vector<TrainOption>& train_options() {
+  using C = TrainConfig;
+  constexpr std::uint64_t kMost = 1'000'000'000;
+  static const std::vector<TrainOption> options = {
+      choice("dataset", "Data set", &C::dataset, {kDatasetNames.begin(), kDatasetNames.end()}),
+      textual("data", "Folder of the data set's files (default: the cache that 'signvote data fetch' fills)", &C::data,
+              false),
+      choice("model", "Network", &C::model, {kModelNames.begin(), kModelNames.end()}),
+      choice("method", "it: IT-signSGD, weighted by learnt reliability; mv: plain majority", &C::method, {"it", "mv"}),
+      optional_numeric<std::uint32_t>("workers", "Number of workers (default: as many as batches, else 15)",
+                                      &C::workers, 1, 65536),
+      optional_numeric<int>("batch_mode", "The paper's batch sizes for 15 workers: 1 (15x64), 2 (9x4,6x154), "
+                            "3 (12x4,3x304), 4 (14x4,904)", &C::batch_mode, 1, 4),
+      textual("batches", "Batch sizes, e.g. 14x4,904: fourteen workers of 4, one of 904 (default: 64 each)",
+              &C::batches, true),
+      textual("partition", "Who holds which samples: iid, shared, labels:K, dirichlet:A", &C::partition, true),
+      numeric<std::uint64_t>("rounds", "Rounds to train", &C::rounds, 1, kMost, false),
+      numeric("step", "delta, how far a parameter moves in a round", &C::step, 1e-30, 1e3, true),
+      numeric<std::uint32_t>("initial_rounds", "Rounds a worker takes part in before its LLRs are used",
+                             &C::initial_rounds, 1, 16383, true),
+      numeric("clip", "LLRs are kept within +-clip", &C::clip, 0.01, kMaxClip, true),
+      numeric<std::uint64_t>("eval_every", "Test every so many rounds, and after the last", &C::eval_every, 1, kMost, false),
+      numeric<std::uint64_t>("save_every", "Save every so many rounds, to be resumed", &C::save_every, 1, kMost, false),
+      numeric<std::uint64_t>("seed", "Seed of everything random", &C::seed, 0, (1ULL << 63) - 1, true),
+      numeric<std::uint32_t>("threads", "Threads, 0 for one per core; the result does not depend on it", &C::threads, 0,
+                             1024, false),
+      numeric<std::uint32_t>("micro_batch", "Samples of a thread's task; changes how sums are rounded", &C::micro_batch,
+                             1, 65536, true),
+      choice("engine", "How workers and tally reach each other", &C::engine, {"local"}),
+      textual("out", "Folder of the run (default: runs/DATASET-MODEL-METHOD-seedS)", &C::out, false),
+  };
+  return options;
+}
+
+std::vector<std::uint32_t> TrainConfig::batch_sizes() const { return parse_batches(batches); }
+
+std::size_t TrainConfig::thread_count() const {
+  return threads != 0 ? threads : std::max(1U, std::thread::hardware_concurrency());
+}
+
+std::filesystem::path TrainConfig::data_folder() const {
+  return data.empty() ? dataset_cache_folder(dataset) : std::filesystem::path(data);
+}
+
+std::uint64_t TrainConfig::run_id() const {
+  std::string settings;
+  for (const TrainOption& option : train_options())
+    if (option.fixes_result) settings += option.name + "=" + option.get(*this) + "\n";
+  return XXH3_64bits(settings.data(), settings.size());
+}
+
+void resolve(TrainConfig& config) {
+  if (config.batch_mode && !config.batches.empty() && config.batches != batches_of_mode(*config.batch_mode))
+    throw ConfigError("--batch-mode and --batches are both given; take one of them");
+  if (config.batch_mode) config.batches = batches_of_mode(*config.batch_mode);
+  config.batch_mode.reset();
+  if (config.batches.empty()) config.batches = fmt::format("{}x64", config.workers.value_or(15));
+  const std::vector<std::uint32_t> sizes = parse_batches(config.batches);
+  if (config.workers && *config.workers != sizes.size())
+    throw ConfigError(fmt::format("--workers is {} but the batches {} are those of {} workers; leave one of them out",
+                                  *config.workers, config.batches, sizes.size()));
+  config.workers = static_cast<std::uint32_t>(sizes.size());
+  check_partition_rule(config.partition, 10);
+  if (config.out.empty())
+    config.out = fmt::format("runs/{}-{}-{}-seed{}", config.dataset, config.model, config.method, config.seed);
+}
+
+void read_config(const std::filesystem::path& file, TrainConfig& config) {
+  const std::string text = read_text_file(file);
+  toml::table table;
+  try {
+    table = toml::parse(text, file.string());
+  } catch (const toml::parse_error& error) {
+    throw ConfigError(fmt::format("{}:{}: {}", file.string(), error.source().begin.line, error.description()));
+  }
+  for (const auto& [key, value] : table) {
+    std::string name(key.str());
+    std::ranges::replace(name, '-', '_');
+    const auto where = fmt::format("{}:{}", file.string(), value.source().begin.line);
+    const auto& options = train_options();
+    const auto option = std::ranges::find(options, name, &TrainOption::name);
+    if (option == options.end()) {
+      std::vector<std::string> names;
+      for (const TrainOption& known : options) names.push_back(known.name);
+      const auto near = nearest(name, names);
+      throw ConfigError(fmt::format("{}: unknown key '{}'{}", where, std::string(key.str()),
+                                    near ? fmt::format("; did you mean '{}'?", *near) : "; see signvote train --help"));
+    }
+    try {
+      option->set(config, toml_text(value));
+    } catch (const ConfigError& error) {
+      throw ConfigError(fmt::format("{}: {}: {}", where, name, error.what()));
+    }
+  }
+}
+
+std::string write_config(const TrainConfig& config) {
+  std::string text = "# Repeat this run with: signvote train --config config.toml --out OTHER_FOLDER\n";
+  for (const TrainOption& option : train_options()) {
+    const std::string value = option.get(config);
+    if (value.empty() || option.name == "out") continue;
+    std::ostringstream out;
+    if (option.text) out << toml::value<std::string>(value);
+    text += fmt::format("{} = {}\n", option.name, option.text ? out.str() : value);
+  }
+  return text;
+}
+
+std::optional<std::string> nearest(const std::string& word, const std::vector<std::string>& candidates) {
+  const auto distance = [](const std::string& a, const std::string& b) {  // Levenshtein's
+    std::vector<std::size_t> row(b.size() + 1);
+    std::iota(row.begin(), row.end(), std::size_t{0});
+    for (std::size_t i = 1; i <= a.size(); ++i) {
+      std::size_t diagonal = row[0];
+      row[0] = i;
+      for (std::size_t j = 1; j <= b.size(); ++j)
+        diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])}));
+    }
+    return row.back();
+  };
+  std::optional<std::string> best;
+  std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
+  for (const std::string& candidate : candidates)
+    if (const std::size_t d = distance(word, candidate); d < best_distance) {
+      best = candidate;
+      best_distance = d;
+    }
+  return best;
+}
+
+}  // namespace signvote

@@ -1,0 +1,73 @@
+// A training run's settings: one table of options serves the command line, the TOML file and
+// config.toml alike, so that every flag is a key and the other way round.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "signvote/tally.h"
+
+namespace signvote {
+
+struct TrainConfig {
+  std::string dataset = "mnist";
+  std::string data;  // the data set's folder; empty: the cache
+  std::string model = "cnn";
+  std::string method = "it";
+  std::optional<std::uint32_t> workers;
+  std::optional<int> batch_mode;
+  std::string batches;  // e.g. "14x4,904"; see resolve
+  std::string partition = "iid";
+  std::uint64_t rounds = 300;
+  double step = 1e-3;
+  std::uint32_t initial_rounds = 100;
+  double clip = 10;
+  std::uint64_t eval_every = 25;
+  std::uint64_t save_every = 50;
+  std::uint64_t seed = 0;
+  std::uint32_t threads = 0;  // 0: one per core
+  std::uint32_t micro_batch = 64;
+  std::string engine = "local";
+  std::string out;
+
+  Method tally_method() const { return method == "mv" ? Method::mv : Method::it; }
+  std::vector<std::uint32_t> batch_sizes() const;
+  std::size_t thread_count() const;
+  std::filesystem::path data_folder() const;
+  /// Tells runs apart in their messages: a hash of every setting that changes the result.
+  std::uint64_t run_id() const;
+};
+
+/// One setting: its flag is --name with dashes, its key is name with underscores.
+struct TrainOption {
+  std::string name;  // with underscores
+  std::string help;
+  bool text;          // a string in TOML, not a number
+  bool fixes_result;  // a resumed run cannot change it
+  std::function<std::string(const TrainConfig&)> get;  // empty: not set
+  std::function<void(TrainConfig&, const std::string&)> set;  // throws ConfigError
+};
+const std::vector<TrainOption>& train_options();
+
+/// Applies the keys of a TOML file. Throws ConfigError with file and line for a syntax error, an
+/// unknown key (with the nearest right one) or a value that makes no sense.
+void read_config(const std::filesystem::path& file, TrainConfig& config);
+
+/// config.toml: everything needed to repeat the run. REQUIRES: config is resolved.
+std::string write_config(const TrainConfig& config);
+
+/// Works out what follows from other settings (the batches from the mode, the workers from the
+/// batches, the default folder) and checks what cannot be seen in one option alone.
+void resolve(TrainConfig& config);
+
+/// The paper's batch sizes, 960 samples a round. REQUIRES: 1 <= mode <= 4.
+std::string batches_of_mode(int mode);
+
+/// Of `candidates` the one nearest to `word`, if it is near enough to be meant.
+std::optional<std::string> nearest(const std::string& word, const std::vector<std::string>& candidates);
+
+}  // namespace signvote

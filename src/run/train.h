@@ -1,0 +1,52 @@
+// A training run: its folder, and the loop of rounds.
+//
+//   DIR/config.toml      everything needed to repeat the run
+//   DIR/metrics.jsonl    one row per evaluation
+//   DIR/checkpoint.bin   where it stands; removed by nobody, so that a finished run can be extended
+//   DIR/model.pt         the model, once finished (and on Ctrl-C)
+//   DIR/summary.json     the result, once finished
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "learn/dataset.h"
+#include "report/progress.h"
+#include "run/config.h"
+
+namespace signvote {
+
+/// What a run tells its caller while it works. Any of them may be left out.
+struct TrainHooks {
+  std::function<void(const ProgressState&)> progress;   // after every round
+  std::function<void(const std::string&)> warn;         // one line
+  const std::atomic<bool>* stop = nullptr;              // set: save after this round and return
+  std::uint64_t pause_after = UINT64_MAX;               // save and return after so many rounds
+};
+
+struct TrainResult {
+  bool finished = false;  // false: stopped or paused; resume goes on
+  std::uint64_t rounds = 0;
+};
+
+/// Makes the folder of a new run. Throws ConfigError if it holds a run already.
+void create_run(const TrainConfig& config);
+
+/// Runs, or goes on with, the run in folder config.out, which create_run or fork_run made.
+TrainResult train(const TrainConfig& config, const Dataset& dataset, const TrainHooks& hooks);
+
+/// Reads a run's config.toml; its `out` is the folder.
+TrainConfig load_run(const std::filesystem::path& folder);
+
+/// Makes a new run `config` that stands where the run in `from` stands, for methods that are the same
+/// until then: mv and it within the initial phase. The new tally starts unlearnt, so `config` must be mv.
+void fork_run(const std::filesystem::path& from, const TrainConfig& config);
+
+/// The table that ends a run, for people.
+std::string format_summary(const nlohmann::json& summary);
+
+}  // namespace signvote

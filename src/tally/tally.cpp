@@ -1,0 +1,201 @@
+#include "signvote/tally.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <numeric>
+
+#include "base/thread_pool.h"
+#include "kernels/kernels.h"
+#include "signvote/error.h"
+#include "tally/weight.h"
+
+namespace signvote {
+namespace {
+
+/// Twice this is the largest half-error count, which must fit 16 bits.
+constexpr std::uint32_t kFullRounds = 32767;
+
+/// Words (of 64 coordinates) a task decides at a time: 15 workers' counts of them fit the L2 cache.
+constexpr std::size_t kBlockWords = 128;
+
+kernels::Planes planes(const SignVector& signs) { return {signs.present().data(), signs.negative().data()}; }
+
+/// The fixed part of a snapshot; then rounds_of (u32 each), half_errors (u16 each), and XXH3 (u64) of
+/// all before it. Little-endian, as the machines are.
+struct SnapshotHeader {
+  std::uint32_t magic = 0x59544756;  // "VGTY"
+  std::uint32_t version = 1;
+  std::uint32_t method = 0;
+  std::uint32_t workers = 0;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::uint64_t rounds = 0;
+  std::uint32_t initial_rounds = 0;
+  std::uint32_t weighted = 0;
+  double clip = 0;
+};
+static_assert(sizeof(SnapshotHeader) == 56);
+
+}  // namespace
+
+Tally::Tally(const TallyOptions& options, ThreadPool* pool) : options_(options), pool_(pool) {
+  if (options.workers == 0) throw ConfigError("a tally needs at least one worker");
+  if (options.begin > options.end)
+    throw ConfigError(fmt::format("a tally's range [{}, {}) runs backwards", options.begin, options.end));
+  if (!(options.clip > 0 && options.clip <= kMaxClip))
+    throw ConfigError(fmt::format("clip is {}; it must be above 0 and at most {}", options.clip, kMaxClip));
+  if (options.initial_rounds == 0 || options.initial_rounds > kFullRounds / 2)
+    throw ConfigError(fmt::format("initial-rounds is {}; it must be between 1 and {}", options.initial_rounds,
+                                  kFullRounds / 2));
+  rounds_of_.resize(options.workers);
+  if (options.method == Method::it) half_errors_.resize(options.workers * size());
+}
+
+void Tally::for_ranges(const auto& body) const {
+  const std::size_t words = SignVector::words(size());
+  const std::size_t blocks = (words + kBlockWords - 1) / kBlockWords;
+  const auto block = [&](std::size_t index) {
+    body(index * kBlockWords, std::min(words, (index + 1) * kBlockWords));
+  };
+  if (pool_ != nullptr)
+    pool_->for_each(blocks, [&](std::size_t index, std::size_t) { block(index); });
+  else
+    for (std::size_t index = 0; index < blocks; ++index) block(index);
+}
+
+void Tally::decide(std::span<const SignVector* const> ballots, SignVector& verdict) {
+  assert(ballots.size() == options_.workers);
+  verdict.reset(size());
+  std::vector<std::uint32_t> present;
+  std::vector<std::uint32_t> mature;
+  for (std::uint32_t m = 0; m < options_.workers; ++m) {
+    if (ballots[m] == nullptr) continue;
+    assert(ballots[m]->size() == size());
+    present.push_back(m);
+    if (rounds_of_[m] >= options_.initial_rounds) mature.push_back(m);
+  }
+  ++rounds_;
+  if (present.empty()) return;
+
+  const bool learns = options_.method == Method::it;
+  if (learns && 2 * mature.size() >= present.size()) weighted_ = true;
+  const bool weigh = weighted_ && !mature.empty();
+
+  const std::int16_t clip = clip_units(options_.clip);
+  std::vector<std::vector<std::int16_t>> weights(weigh ? mature.size() : 0);
+  std::vector<kernels::WeightedBallot> weighted;
+  std::vector<kernels::Planes> equals;
+  if (weigh) {
+    for (std::size_t i = 0; i < mature.size(); ++i) {
+      const std::uint32_t m = mature[i];
+      weights[i].resize(2 * rounds_of_[m] + 1);
+      for (std::size_t c = 0; c < weights[i].size(); ++c)
+        weights[i][c] = weight(static_cast<std::uint16_t>(c), rounds_of_[m], clip);
+      weighted.push_back({planes(*ballots[m]), &half_errors_[m * size()], weights[i].data()});
+    }
+  } else {
+    for (const std::uint32_t m : present) equals.push_back(planes(*ballots[m]));
+  }
+
+  for_ranges([&](std::size_t first, std::size_t last) {
+    std::uint64_t* out_present = verdict.present().data();
+    std::uint64_t* out_negative = verdict.negative().data();
+    if (weigh)
+      kernels::weighted_vote(weighted, size(), first, last, out_present, out_negative);
+    else
+      kernels::majority(equals, first, last, out_present, out_negative);
+    if (learns)
+      for (const std::uint32_t m : present)
+        kernels::count_half_errors(planes(*ballots[m]), planes(verdict), size(), first, last,
+                                   &half_errors_[m * size()]);
+  });
+  for (const std::uint32_t m : present) {
+    ++rounds_of_[m];
+    halve_if_full(m);
+  }
+}
+
+void Tally::halve_if_full(std::uint32_t worker) {
+  if (rounds_of_[worker] < kFullRounds) return;
+  // Rounds are rounded up and counts down, so that a count stays within twice the rounds.
+  rounds_of_[worker] -= rounds_of_[worker] / 2;
+  if (options_.method == Method::it)
+    for_ranges([&](std::size_t first, std::size_t last) {
+      std::uint16_t* row = &half_errors_[worker * size()];
+      for (std::size_t i = first * SignVector::kBits; i < std::min(size(), last * SignVector::kBits); ++i) row[i] /= 2;
+    });
+}
+
+std::span<const std::uint16_t> Tally::half_errors(std::uint32_t worker) const {
+  assert(worker < options_.workers);
+  if (options_.method == Method::mv) return {};
+  return std::span(half_errors_).subspan(worker * size(), size());
+}
+
+std::int64_t Tally::total_half_errors(std::uint32_t worker) const {
+  const auto row = half_errors(worker);
+  return std::accumulate(row.begin(), row.end(), std::int64_t{0});
+}
+
+std::vector<std::byte> Tally::snapshot() const {
+  SnapshotHeader header;
+  header.method = static_cast<std::uint32_t>(options_.method);
+  header.workers = options_.workers;
+  header.begin = options_.begin;
+  header.end = options_.end;
+  header.rounds = rounds_;
+  header.initial_rounds = options_.initial_rounds;
+  header.weighted = weighted_ ? 1 : 0;
+  header.clip = options_.clip;
+  std::vector<std::byte> bytes;
+  const auto append = [&bytes](const auto* data, std::size_t count) {
+    const auto part = std::as_bytes(std::span(data, count));
+    bytes.insert(bytes.end(), part.begin(), part.end());
+  };
+  append(&header, 1);
+  append(rounds_of_.data(), rounds_of_.size());
+  append(half_errors_.data(), half_errors_.size());
+  const std::uint64_t checksum = XXH3_64bits(bytes.data(), bytes.size());
+  append(&checksum, 1);
+  return bytes;
+}
+
+void Tally::restore(std::span<const std::byte> bytes) {
+  const std::size_t rounds_bytes = rounds_of_.size() * sizeof(std::uint32_t);
+  const std::size_t counts_bytes = half_errors_.size() * sizeof(std::uint16_t);
+  SnapshotHeader header;
+  if (bytes.size() < sizeof(header)) throw DataError("a tally's snapshot is cut short");
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  if (header.magic != SnapshotHeader{}.magic) throw DataError("these bytes are not a tally's snapshot");
+  if (header.version != SnapshotHeader{}.version)
+    throw DataError(fmt::format("a tally's snapshot of version {}; this program reads version 1", header.version));
+  if (header.method != static_cast<std::uint32_t>(options_.method) || header.workers != options_.workers ||
+      header.begin != options_.begin || header.end != options_.end ||
+      header.initial_rounds != options_.initial_rounds || header.clip != options_.clip)
+    throw DataError("the snapshot is of a tally with other options (method, workers, range, initial rounds or clip)");
+  if (bytes.size() != sizeof(header) + rounds_bytes + counts_bytes + sizeof(std::uint64_t))
+    throw DataError(fmt::format("a tally's snapshot has {} bytes, which is not its length", bytes.size()));
+  std::uint64_t checksum = 0;
+  std::memcpy(&checksum, bytes.data() + bytes.size() - sizeof(checksum), sizeof(checksum));
+  if (checksum != XXH3_64bits(bytes.data(), bytes.size() - sizeof(checksum)))
+    throw DataError("a tally's snapshot is damaged: its checksum is wrong");
+  std::vector<std::uint32_t> rounds_of(rounds_of_.size());
+  std::vector<std::uint16_t> half_errors(half_errors_.size());
+  std::memcpy(rounds_of.data(), bytes.data() + sizeof(header), rounds_bytes);
+  std::memcpy(half_errors.data(), bytes.data() + sizeof(header) + rounds_bytes, counts_bytes);
+  for (std::size_t i = 0; i < half_errors.size(); ++i)
+    if (half_errors[i] > 2 * rounds_of[i / size()])
+      throw DataError("a tally's snapshot is wrong: a worker has more errors than rounds");
+  for (const std::uint32_t rounds : rounds_of)
+    if (rounds >= kFullRounds) throw DataError("a tally's snapshot is wrong: a worker has too many rounds");
+  rounds_ = header.rounds;
+  weighted_ = header.weighted != 0;
+  rounds_of_ = std::move(rounds_of);
+  half_errors_ = std::move(half_errors);
+}
+
+}  // namespace signvote

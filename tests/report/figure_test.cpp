@@ -1,0 +1,239 @@
+// The figure's numbers as properties; its pictures by what a reader of the files would see.
+#include "report/figure.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <set>
+#include <sstream>
+
+#include "base/files.h"
+#include "signvote/error.h"
+
+namespace signvote {
+namespace {
+
+namespace fs = std::filesystem;
+
+rc::Gen<Figure> any_figure() {
+  return rc::gen::exec([] {
+    // Thirds, so that no value is short in decimal digits.
+    const auto share = rc::gen::map(rc::gen::inRange(0, 300'001), [](int n) { return n / 300'000.0; });
+    Figure figure{"title", *rc::gen::inRange(1U, 9U), {}};
+    for (int p = *rc::gen::inRange(1, 5); p > 0; --p) {
+      Panel panel{"panel", p, {}};
+      for (const char* method : {"it", "mv"}) {
+        Curve curve{method, {}};
+        const auto step = *rc::gen::inRange<std::uint64_t>(1, 200);
+        for (int i = *rc::gen::inRange(0, 30); i >= 0; --i) {
+          std::array<double, 3> values{*share, *share, *share};
+          std::sort(values.begin(), values.end());
+          curve.points.push_back({step * curve.points.size(), values[1], values[0], values[2]});
+        }
+        panel.curves.push_back(curve);
+      }
+      figure.panels.push_back(panel);
+    }
+    return figure;
+  });
+}
+
+template <typename Number>
+Number parse(const std::string& text) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  RC_ASSERT(error == std::errc() && end == text.data() + text.size());
+  return value;
+}
+
+TEST(Figure, CsvGivesBackEveryNumber) {
+  EXPECT_TRUE(rc::check("every point is one line that reads back to the same numbers", [] {
+    const Figure figure = *any_figure();
+    std::istringstream csv(figure_csv(figure));
+    std::string line;
+    RC_ASSERT(std::getline(csv, line));
+    RC_ASSERT(line == "batch_mode,method,round,seeds,accuracy_mean,accuracy_min,accuracy_max");
+    for (const Panel& panel : figure.panels) {
+      for (const Curve& curve : panel.curves) {
+        for (const CurvePoint& point : curve.points) {
+          RC_ASSERT(std::getline(csv, line));
+          std::istringstream cells(line);
+          std::vector<std::string> cell;
+          for (std::string text; std::getline(cells, text, ',');) cell.push_back(text);
+          RC_ASSERT(cell.size() == 7U);
+          RC_ASSERT(parse<int>(cell[0]) == panel.batch_mode);
+          RC_ASSERT(cell[1] == curve.method);
+          RC_ASSERT(parse<std::uint64_t>(cell[2]) == point.round);
+          RC_ASSERT(parse<unsigned>(cell[3]) == figure.seeds);
+          RC_ASSERT(parse<double>(cell[4]) == point.mean);
+          RC_ASSERT(parse<double>(cell[5]) == point.low);
+          RC_ASSERT(parse<double>(cell[6]) == point.high);
+        }
+      }
+    }
+    RC_ASSERT(!std::getline(csv, line));
+  }));
+}
+
+TEST(Figure, RangeShowsAllButTheFirstClimb) {
+  EXPECT_TRUE(rc::check("the range holds every mean after the first tenth, and little more", [] {
+    const Figure figure = *any_figure();
+    const AccuracyRange range = accuracy_range(figure);
+    RC_ASSERT(0 <= range.low && range.low < range.high && range.high <= 100);
+    RC_ASSERT(std::fmod(range.low, 5) == 0 && std::fmod(range.high, 5) == 0);
+    std::uint64_t last = 1;
+    for (const Panel& panel : figure.panels)
+      for (const Curve& curve : panel.curves) last = std::max(last, curve.points.back().round);
+    double lowest = 100;
+    double highest = 0;
+    for (const Panel& panel : figure.panels)
+      for (const Curve& curve : panel.curves)
+        for (const CurvePoint& point : curve.points) {
+          if (point.round >= last / 10) lowest = std::min(lowest, 100 * point.mean);
+          highest = std::max(highest, 100 * point.high);
+        }
+    RC_ASSERT(range.low <= lowest && highest <= range.high);
+    RC_ASSERT(range.high < highest + 5 || range.high == 5);
+    RC_ASSERT(range.low > lowest - 5 || range.low == range.high - 5);
+  }));
+}
+
+class Drawing : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "figure_test_XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override {
+    ::setenv("PATH", path_.c_str(), 1);
+    fs::remove_all(folder_);
+  }
+
+  // The only program that is found from now on is this shell script called gnuplot.
+  void replace_gnuplot(const std::string& shell) {
+    const fs::path bin = folder_ / "bin";
+    make_folder(bin);
+    write_file_atomically(bin / "gnuplot", "#!/bin/sh\n" + shell);
+    fs::permissions(bin / "gnuplot", fs::perms::owner_all);
+    ::setenv("PATH", bin.c_str(), 1);
+  }
+
+  // The message, or "" if all went well.
+  std::string error_of(const Figure& figure) {
+    try {
+      draw_figure(figure, folder_ / "out", "f");
+    } catch (const DataError& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  std::set<std::string> files() const {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_ / "out")) names.insert(entry.path().filename());
+    return names;
+  }
+  std::string content(const char* name) const { return read_text_file(folder_ / "out" / name); }
+
+  fs::path folder_;
+  std::string path_ = std::getenv("PATH");
+};
+
+Figure small_figure(std::size_t panels, unsigned seeds) {
+  Figure figure{"the title", seeds, {}};
+  for (std::size_t p = 0; p < panels; ++p)
+    figure.panels.push_back({"panel " + std::to_string(p),
+                             static_cast<int>(p),
+                             {{"it", {{0, .1, .1, .1}, {50, .8, .7, .9}, {100, .9, .9, .9}}},
+                              {"mv", {{0, .1, .1, .1}, {50, .7, .6, .8}, {100, .8, .8, .8}}}}});
+  return figure;
+}
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+// Width and height, four bytes each with the highest first, stand at byte 16 of a PNG.
+std::pair<int, int> png_size(const std::string& png) {
+  const auto number = [&](std::size_t at) {
+    int value = 0;
+    for (std::size_t i = 0; i < 4; ++i) value = value * 256 + static_cast<unsigned char>(png.at(at + i));
+    return value;
+  };
+  return {number(16), number(20)};
+}
+
+TEST_F(Drawing, WritesThreeFilesAndNothingElse) {
+  ASSERT_EQ(error_of(small_figure(4, 3)), "");
+  EXPECT_EQ(files(), (std::set<std::string>{"f.csv", "f.png", "f.svg"}));
+  EXPECT_EQ(content("f.csv"), figure_csv(small_figure(4, 3)));
+  EXPECT_EQ(content("f.png").substr(0, 4), "\x89PNG");
+  EXPECT_EQ(png_size(content("f.png")), std::pair(1600, 1000));
+  const std::string svg = content("f.svg");
+  EXPECT_GE(count(svg, "<text>IT-signSGD<"), 4U);  // gnuplot writes a legend once or twice
+  EXPECT_GE(count(svg, "<text>signSGD-MV<"), 4U);
+  EXPECT_EQ(count(svg, ">test accuracy (%)<"), 2U);
+  EXPECT_EQ(count(svg, ">round<"), 2U);
+  EXPECT_EQ(count(svg, ">the title<"), 1U);
+  EXPECT_EQ(count(svg, ">panel 3<"), 1U);
+  EXPECT_GE(count(svg, "fill-opacity"), 8U);
+}
+
+TEST_F(Drawing, OneSeedHasNoBand) {
+  ASSERT_EQ(error_of(small_figure(1, 1)), "");
+  EXPECT_EQ(png_size(content("f.png")), std::pair(900, 600));
+  EXPECT_EQ(count(content("f.svg"), "fill-opacity"), 0U);
+  EXPECT_EQ(count(content("f.svg"), "seeds"), 0U);
+}
+
+TEST_F(Drawing, TitlesAreShownAsTheyAre) {
+  Figure figure = small_figure(5, 1);
+  figure.title = "a_b^c {d} @e ~f #g %h 14 × 4";
+  figure.panels[0].title = "it's \"quoted\"";
+  figure.panels[1].title = "$(touch pwned) `touch pwned`";
+  figure.panels[2].title = "ends with \\";
+  figure.panels[3].title = "two\nlines'\nset output";
+  figure.panels[4].title = "";
+  ASSERT_EQ(error_of(figure), "");
+  EXPECT_EQ(files(), (std::set<std::string>{"f.csv", "f.png", "f.svg"}));
+  const std::string svg = content("f.svg");
+  for (const char* shown : {"a_b^c {d} @e ~f #g %h 14 × 4", "it's \"quoted\"", "$(touch pwned) `touch pwned`",
+                            "ends with \\", "two lines' set output"})
+    EXPECT_NE(svg.find(">" + std::string(shown) + "<"), std::string::npos) << shown;
+}
+
+TEST_F(Drawing, ACurveWithoutPointsLeavesTheOthers) {
+  Figure figure = small_figure(2, 3);
+  figure.panels[0].curves[1].points.clear();
+  figure.panels[1].curves.clear();
+  EXPECT_EQ(error_of(figure), "");
+  EXPECT_EQ(error_of({"nothing yet", 1, {{"mode 1", 1, {}}}}), "");
+}
+
+TEST_F(Drawing, AFailureSaysWhatToInstallAndKeepsTheOldPicture) {
+  make_folder(folder_ / "out");
+  write_file_atomically(folder_ / "out" / "f.png", "old");
+  const std::string half = "printf '\\211PNG' > f.png.drawing\n";
+  for (const std::string& gnuplot : {half + "echo no pngcairo; exit 1\n", half, std::string("exit 0\n")}) {
+    replace_gnuplot(gnuplot);
+    const std::string error = error_of(small_figure(1, 1));
+    EXPECT_NE(error.find("gnuplot-nox"), std::string::npos) << error;
+    EXPECT_NE(error.find("f.png'"), std::string::npos) << error;
+    EXPECT_EQ(error.find('\n'), std::string::npos) << error;
+    EXPECT_EQ(files(), (std::set<std::string>{"f.csv", "f.png"}));
+    EXPECT_EQ(content("f.png"), "old");
+  }
+  ::setenv("PATH", (folder_ / "out").c_str(), 1);
+  EXPECT_NE(error_of(small_figure(1, 1)).find("gnuplot-nox"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace signvote
