@@ -19,9 +19,10 @@ std::optional<std::size_t> pack_span(const auto* values, std::size_t n, SignVect
 }  // namespace
 
 std::size_t SignVector::count_present() const {
-  return std::accumulate(present_.begin(), present_.end(), std::size_t{0}, [](std::size_t sum, std::uint64_t word) {
-    return sum + static_cast<std::size_t>(std::popcount(word));
-  });
+  return std::accumulate(present_.begin(), present_.end(), std::size_t{0},
+                         [](std::size_t sum, std::uint64_t word) {
+                           return sum + static_cast<std::size_t>(std::popcount(word));
+                         });
 }
 
 std::optional<std::size_t> pack(std::span<const float> gradient, SignVector& out) {
@@ -39,7 +40,8 @@ std::optional<std::size_t> pack(std::span<const BFloat16> gradient, SignVector& 
 
 void step(std::span<float> parameters, const SignVector& verdict, float delta) {
   assert(parameters.size() == verdict.size());
-  kernels::step(parameters.data(), parameters.size(), verdict.present().data(), verdict.negative().data(), delta);
+  kernels::step(parameters.data(), parameters.size(), verdict.present().data(), verdict.negative().data(),
+                delta);
 }
 
 }  // namespace signvote

@@ -104,7 +104,7 @@ auto* context_of_thread() {
   struct Release {
     void operator()(Context* context) const { release(context); }
   };
-  thread_local const std::unique_ptr<Context, Release> context(make());
+  thread_local std::unique_ptr<Context, Release> context(make());
   if (!context) throw std::bad_alloc();
   return context.get();
 }

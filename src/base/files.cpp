@@ -61,11 +61,11 @@ void write_file_atomically(const fs::path& path, std::span<const std::byte> cont
     const Descriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC, "write");
     write_all(file.get(), content, temporary);
     if (::fsync(file.get()) != 0) fail("write", temporary, errno);
+    if (::rename(temporary.c_str(), path.c_str()) != 0) fail("rename a file to", path, errno);
   } catch (const DataError&) {
     ::unlink(temporary.c_str());
     throw;
   }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) fail("rename a file to", path, errno);
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   const Descriptor directory(folder, O_RDONLY | O_DIRECTORY, "open");
   if (::fsync(directory.get()) != 0) fail("sync", folder, errno);
@@ -110,7 +110,8 @@ LineLog::LineLog(const fs::path& path, std::size_t keep_bytes) : path_(path), fd
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) fail("read", path, errno);
   if (static_cast<std::size_t>(status.st_size) < keep_bytes)
-    throw DataError(fmt::format("'{}' is shorter than the {} bytes that were saved in it", path.string(), keep_bytes));
+    throw DataError(
+        fmt::format("'{}' is shorter than the {} bytes that were saved in it", path.string(), keep_bytes));
   if (::ftruncate(file.get(), static_cast<off_t>(keep_bytes)) != 0) fail("write", path, errno);
   fd_ = file.release();
 }

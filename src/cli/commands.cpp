@@ -54,20 +54,23 @@ int run_train(TrainConfig config, bool resume) {
   if (resume && fs::exists(fs::path(config.out) / "summary.json")) {
     const json summary = json::parse(read_text_file(fs::path(config.out) / "summary.json"));
     if (summary.value("rounds", std::uint64_t{0}) == config.rounds)
-      throw ConfigError(fmt::format("'{}' has finished its {} rounds; give --rounds with a larger number to go on",
-                                    config.out, config.rounds));
+      throw ConfigError(
+          fmt::format("'{}' has finished its {} rounds; give --rounds with a larger number to go on",
+                      config.out, config.rounds));
   }
   const Dataset dataset = load(config);
   if (resume)
     write_file_atomically(fs::path(config.out) / "config.toml", write_config(config));
   else
     create_run(config);
-  remark(fmt::format("{}: {} on {} with {} workers (batches {}), {} rounds", config.out, config.method == "it" ? "IT-signSGD" : "signSGD-MV",
-                     config.dataset, *config.workers, config.batches, config.rounds));
-  const TrainResult result = with_progress([&](const TrainHooks& hooks) { return train(config, dataset, hooks); });
+  remark(fmt::format("{}: {} on {} with {} workers (batches {}), {} rounds", config.out,
+                     config.method == "it" ? "IT-signSGD" : "signSGD-MV", config.dataset, *config.workers,
+                     config.batches, config.rounds));
+  const TrainResult result =
+      with_progress([&](const TrainHooks& hooks) { return train(config, dataset, hooks); });
   if (!result.finished) {
-    remark(fmt::format("stopped and saved after round {} of {}; go on with: signvote train --resume {}", result.rounds,
-                       config.rounds, config.out));
+    remark(fmt::format("stopped and saved after round {} of {}; go on with: signvote train --resume {}",
+                       result.rounds, config.rounds, config.out));
     return kInterrupted;
   }
   const json summary = json::parse(read_text_file(fs::path(config.out) / "summary.json"));
@@ -85,8 +88,8 @@ int run_figure1(const Figure1Options& options) {
     return kInterrupted;
   }
   const json summary = json::parse(read_text_file(options.out / "summary.json"));
-  fmt::print("{}\npicture  {}\nnumbers  {}\n", format_figure1(summary), (options.out / "figure1.png").string(),
-             (options.out / "figure1.csv").string());
+  fmt::print("{}\npicture  {}\nnumbers  {}\n", format_figure1(summary),
+             (options.out / "figure1.png").string(), (options.out / "figure1.csv").string());
   return 0;
 }
 
@@ -105,8 +108,9 @@ int run_eval(const EvalOptions& options) {
     config = load_run(options.model);
     file = options.model / "model.pt";
     if (!fs::exists(file))
-      throw DataError(fmt::format("'{0}' has no model.pt: the run is not finished; go on with: signvote train --resume {0}",
-                                  options.model.string()));
+      throw DataError(fmt::format(
+          "'{0}' has no model.pt: the run is not finished; go on with: signvote train --resume {0}",
+          options.model.string()));
   } else {
     const StateKind kind = identify_state(file);
     config.model = kind.model;
@@ -123,19 +127,29 @@ int run_eval(const EvalOptions& options) {
   if (options.json) {
     json rows = json::array();
     for (std::size_t i = 0; i < evaluation.classes; ++i)
-      rows.push_back(std::vector<std::uint64_t>(evaluation.confusion.begin() + static_cast<std::ptrdiff_t>(i * evaluation.classes),
-                                                evaluation.confusion.begin() + static_cast<std::ptrdiff_t>((i + 1) * evaluation.classes)));
-    fmt::print("{}\n", nlohmann::ordered_json{{"model", config.model}, {"dataset", config.dataset}, {"samples", evaluation.samples},
-                                              {"test_accuracy", evaluation.accuracy()}, {"test_loss", evaluation.loss},
-                                              {"model_sha256", sha256}, {"confusion", rows}}.dump(2));
+      rows.push_back(std::vector<std::uint64_t>(
+          evaluation.confusion.begin() + static_cast<std::ptrdiff_t>(i * evaluation.classes),
+          evaluation.confusion.begin() + static_cast<std::ptrdiff_t>((i + 1) * evaluation.classes)));
+    fmt::print("{}\n", nlohmann::ordered_json{{"model", config.model},
+                                              {"dataset", config.dataset},
+                                              {"samples", evaluation.samples},
+                                              {"test_accuracy", evaluation.accuracy()},
+                                              {"test_loss", evaluation.loss},
+                                              {"model_sha256", sha256},
+                                              {"confusion", rows}}
+                           .dump(2));
     return 0;
   }
-  fmt::print("{} on {}'s test set: accuracy {:.2f} % ({} of {}), loss {:.4f}\nmodel sha256 {}\n\ntrue \\ predicted\n    ", config.model,
-             config.dataset, 100 * evaluation.accuracy(), evaluation.correct(), evaluation.samples, evaluation.loss, sha256);
+  fmt::print(
+      "{} on {}'s test set: accuracy {:.2f} % ({} of {}), loss {:.4f}\nmodel sha256 {}\n\ntrue \\ "
+      "predicted\n    ",
+      config.model, config.dataset, 100 * evaluation.accuracy(), evaluation.correct(), evaluation.samples,
+      evaluation.loss, sha256);
   for (std::size_t j = 0; j < evaluation.classes; ++j) fmt::print("{:>6}", j);
   for (std::size_t i = 0; i < evaluation.classes; ++i) {
     fmt::print("\n{:>4}", i);
-    for (std::size_t j = 0; j < evaluation.classes; ++j) fmt::print("{:>6}", evaluation.confusion[i * evaluation.classes + j]);
+    for (std::size_t j = 0; j < evaluation.classes; ++j)
+      fmt::print("{:>6}", evaluation.confusion[i * evaluation.classes + j]);
   }
   fmt::print("\n");
   return 0;

@@ -34,7 +34,8 @@ void add_train_options(CLI::App& command, Given& given, const std::vector<std::s
     const std::string value = option.get(defaults);
     command
         .add_option_function<std::string>(
-            flag(option.name), [&given, &option](const std::string& text) { given.emplace_back(&option, text); },
+            flag(option.name),
+            [&given, &option](const std::string& text) { given.emplace_back(&option, text); },
             option.help + (value.empty() ? "" : fmt::format(" [{}]", value)))
         ->type_name("");
   }
@@ -46,11 +47,16 @@ void apply_flags(const Given& given, TrainConfig& config) {
 
 class CommandLine {
  public:
-  CommandLine() : app_("Train one model on unequal machines over slow links, with about one bit per parameter per round.") {
+  CommandLine()
+      : app_(
+            "Train one model on unequal machines over slow links, with about one bit per parameter per "
+            "round.") {
     app_.set_version_flag("--version", "signvote " SIGNVOTE_VERSION);
     app_.require_subcommand(1);
-    app_.footer("First steps:\n  signvote data fetch mnist\n  signvote reproduce figure1 --dataset mnist --out runs/figure1\n"
-                "  signvote train --batch-mode 4 --method it --out runs/first");
+    app_.footer(
+        "First steps:\n  signvote data fetch mnist\n  signvote reproduce figure1 --dataset mnist --out "
+        "runs/figure1\n"
+        "  signvote train --batch-mode 4 --method it --out runs/first");
     add_train();
     add_reproduce();
     add_data();
@@ -72,13 +78,18 @@ class CommandLine {
  private:
   void add_train() {
     CLI::App* train = app_.add_subcommand("train", "Train a model with IT-signSGD or signSGD-MV");
-    train->footer("Examples:\n  signvote train --dataset mnist --batch-mode 4 --method it --rounds 300 --step 1e-4 --out runs/it\n"
-                  "  signvote train --batches 14x4,904 --partition dirichlet:0.3 --seed 7\n"
-                  "  signvote train --config runs/it/config.toml --seed 1 --out runs/it-seed1\n"
-                  "  signvote train --resume runs/it --rounds 600\n\n"
-                  "Every flag is also a key of the TOML file: --initial-rounds 50 is initial_rounds = 50.");
-    train->add_option("--config", config_file_, "TOML file with any of the options below; flags go before it")->type_name("FILE");
-    train->add_option("--resume", resume_, "Go on with the run in this folder, to the same bytes as if it had never stopped")
+    train->footer(
+        "Examples:\n  signvote train --dataset mnist --batch-mode 4 --method it --rounds 300 --step 1e-4 "
+        "--out runs/it\n"
+        "  signvote train --batches 14x4,904 --partition dirichlet:0.3 --seed 7\n"
+        "  signvote train --config runs/it/config.toml --seed 1 --out runs/it-seed1\n"
+        "  signvote train --resume runs/it --rounds 600\n\n"
+        "Every flag is also a key of the TOML file: --initial-rounds 50 is initial_rounds = 50.");
+    train->add_option("--config", config_file_, "TOML file with any of the options below; flags go before it")
+        ->type_name("FILE");
+    train
+        ->add_option("--resume", resume_,
+                     "Go on with the run in this folder, to the same bytes as if it had never stopped")
         ->type_name("DIR");
     add_train_options(*train, given_);
     train->callback([this] { action_ = [this] { return resume_.empty() ? start() : resume(); }; });
@@ -101,11 +112,13 @@ class CommandLine {
   }
 
   int resume() {
-    if (!config_file_.empty()) throw ConfigError("--resume takes its settings from the run's own config.toml; leave --config out");
+    if (!config_file_.empty())
+      throw ConfigError("--resume takes its settings from the run's own config.toml; leave --config out");
     TrainConfig config = load_run(resume_);
     for (const auto& [option, text] : given_) {
       if (option->fixes_result || option->name == "out")
-        throw ConfigError(fmt::format("--resume goes on with the settings of '{}'; {} cannot be changed", resume_, flag(option->name)));
+        throw ConfigError(fmt::format("--resume goes on with the settings of '{}'; {} cannot be changed",
+                                      resume_, flag(option->name)));
       option->set(config, text);
     }
     return run_train(config, true);
@@ -114,16 +127,26 @@ class CommandLine {
   void add_reproduce() {
     CLI::App* reproduce = app_.add_subcommand("reproduce", "Redraw a figure of the paper");
     reproduce->require_subcommand(1);
-    CLI::App* figure1 = reproduce->add_subcommand("figure1", "Accuracy over rounds, both methods, batch modes 1 to 4");
-    figure1->footer("Examples:\n  signvote reproduce figure1 --dataset mnist --out runs/figure1\n"
-                    "  signvote reproduce figure1 --dataset mnist --seeds 3 --out runs/figure1     (goes on: adds seeds 1 and 2)\n"
-                    "  signvote reproduce figure1 --dataset cifar10 --model resnet56 --full --out runs/paper");
-    figure1->add_option("--batch-modes", figure1_.batch_modes, "Which of the modes 1 to 4, e.g. 1,4 [1,2,3,4]")
-        ->delimiter(',')->check(CLI::Range(1, 4))->type_name("");
-    seeds_ = figure1->add_option("--seeds", figure1_.seeds, "Runs of each cell, with seeds 0, 1, ... [1]")->check(CLI::Range(1, 1000))->type_name("");
-    figure1->add_flag("--full", full_, "The paper's setting: 3000 rounds, step 1e-3, 3 seeds, a test every 100 rounds");
+    CLI::App* figure1 =
+        reproduce->add_subcommand("figure1", "Accuracy over rounds, both methods, batch modes 1 to 4");
+    figure1->footer(
+        "Examples:\n  signvote reproduce figure1 --dataset mnist --out runs/figure1\n"
+        "  signvote reproduce figure1 --dataset mnist --seeds 3 --out runs/figure1     (goes on: adds seeds "
+        "1 and 2)\n"
+        "  signvote reproduce figure1 --dataset cifar10 --model resnet56 --full --out runs/paper");
+    figure1
+        ->add_option("--batch-modes", figure1_.batch_modes, "Which of the modes 1 to 4, e.g. 1,4 [1,2,3,4]")
+        ->delimiter(',')
+        ->check(CLI::Range(1, 4))
+        ->type_name("");
+    seeds_ = figure1->add_option("--seeds", figure1_.seeds, "Runs of each cell, with seeds 0, 1, ... [1]")
+                 ->check(CLI::Range(1, 1000))
+                 ->type_name("");
+    figure1->add_flag("--full", full_,
+                      "The paper's setting: 3000 rounds, step 1e-3, 3 seeds, a test every 100 rounds");
     add_train_options(*figure1, given_, {"method", "workers", "batch_mode", "batches", "seed", "out"});
-    figure1->add_option("--out", out_, "Folder of the figure and its cells [runs/figure1-DATASET]")->type_name("DIR");
+    figure1->add_option("--out", out_, "Folder of the figure and its cells [runs/figure1-DATASET]")
+        ->type_name("DIR");
     figure1->callback([this] { action_ = [this] { return reproduce_figure(); }; });
   }
 
@@ -144,11 +167,17 @@ class CommandLine {
   void add_data() {
     CLI::App* data = app_.add_subcommand("data", "Get the data sets");
     data->require_subcommand(1);
-    CLI::App* fetch = data->add_subcommand("fetch", "Download a data set into the cache, or take it from a folder");
+    CLI::App* fetch =
+        data->add_subcommand("fetch", "Download a data set into the cache, or take it from a folder");
     fetch->footer("Examples:\n  signvote data fetch mnist\n  signvote data fetch cifar10 --from ~/Downloads");
-    fetch->add_option("name", fetch_.name, "mnist or cifar10")->required()->check(CLI::IsMember({"mnist", "cifar10"}))->type_name("");
-    fetch->add_option("--from", fetch_.from, "Take the files from this folder instead of the network")->type_name("DIR");
-    fetch->add_option("--mirror", fetch_.mirror, "Download from this address instead of the official one")->type_name("URL");
+    fetch->add_option("name", fetch_.name, "mnist or cifar10")
+        ->required()
+        ->check(CLI::IsMember({"mnist", "cifar10"}))
+        ->type_name("");
+    fetch->add_option("--from", fetch_.from, "Take the files from this folder instead of the network")
+        ->type_name("DIR");
+    fetch->add_option("--mirror", fetch_.mirror, "Download from this address instead of the official one")
+        ->type_name("URL");
     fetch->add_option("--into", fetch_.into, "Put the files here instead of the cache")->type_name("DIR");
     fetch->callback([this] { action_ = [this] { return run_fetch(fetch_); }; });
   }
@@ -156,8 +185,11 @@ class CommandLine {
   void add_eval() {
     CLI::App* eval = app_.add_subcommand("eval", "Test a trained model again, with a confusion matrix");
     eval->footer("Examples:\n  signvote eval runs/first\n  signvote eval runs/first/model.pt --json");
-    eval->add_option("model", eval_.model, "A run's folder, or a model.pt")->required()->type_name("DIR|MODEL.pt");
-    eval->add_option("--data", eval_.data, "Folder of the data set's files [the run's, or the cache]")->type_name("DIR");
+    eval->add_option("model", eval_.model, "A run's folder, or a model.pt")
+        ->required()
+        ->type_name("DIR|MODEL.pt");
+    eval->add_option("--data", eval_.data, "Folder of the data set's files [the run's, or the cache]")
+        ->type_name("DIR");
     eval->add_flag("--json", eval_.json, "Print JSON instead of a table");
     eval->callback([this] { action_ = [this] { return run_eval(eval_); }; });
   }
@@ -184,8 +216,9 @@ class CommandLine {
       for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
     for (const CLI::App* command : innermost()->get_subcommands({})) known.push_back(command->get_name());
     const auto near = nearest(word, known);
-    return fmt::format("unknown {} '{}'; {}", word.starts_with("-") ? "flag" : "argument", word,
-                       near ? fmt::format("did you mean {}?", *near) : fmt::format("see {} --help", command_name()));
+    return fmt::format(
+        "unknown {} '{}'; {}", word.starts_with("-") ? "flag" : "argument", word,
+        near ? fmt::format("did you mean {}?", *near) : fmt::format("see {} --help", command_name()));
   }
 
   CLI::App app_;

@@ -6,6 +6,8 @@
 #include <cassert>
 #include <limits>
 
+#include "kernels/weight.h"
+
 namespace signvote::kernels {
 namespace {
 
@@ -39,6 +41,13 @@ std::size_t pack_bits(const auto* values, std::size_t n, Bits infinity, std::uin
   return n;
 }
 
+/// log_units of all counts: the part in use is small while there are few rounds, and stays in cache.
+constexpr auto kLogTable = [] {
+  std::array<std::int16_t, 65536> table{};
+  for (std::size_t x = 0; x < table.size(); ++x) table[x] = log_units(static_cast<std::uint16_t>(x));
+  return table;
+}();
+
 /// Y of bit j: -1, 0 or +1.
 int sign_at(std::uint64_t present, std::uint64_t negative, std::size_t j) {
   return static_cast<int>(present >> j & 1) - 2 * static_cast<int>(negative >> j & 1);
@@ -46,11 +55,13 @@ int sign_at(std::uint64_t present, std::uint64_t negative, std::size_t j) {
 
 }  // namespace
 
-std::size_t pack(const float* values, std::size_t n, std::uint64_t* present, std::uint64_t* negative) noexcept {
+std::size_t pack(const float* values, std::size_t n, std::uint64_t* present,
+                 std::uint64_t* negative) noexcept {
   return pack_bits<std::uint32_t>(values, n, 0x7f800000U, present, negative);
 }
 
-std::size_t pack(const double* values, std::size_t n, std::uint64_t* present, std::uint64_t* negative) noexcept {
+std::size_t pack(const double* values, std::size_t n, std::uint64_t* present,
+                 std::uint64_t* negative) noexcept {
   return pack_bits<std::uint64_t>(values, n, 0x7ff0000000000000U, present, negative);
 }
 
@@ -98,8 +109,9 @@ void majority(std::span<const Planes> ballots, std::size_t first, std::size_t la
   }
 }
 
-void weighted_vote(std::span<const WeightedBallot> ballots, std::size_t n, std::size_t first, std::size_t last,
-                   std::uint64_t* present, std::uint64_t* negative) noexcept {
+void weighted_vote(std::span<const WeightedBallot> ballots, std::int16_t clip, std::size_t n,
+                   std::size_t first, std::size_t last, std::uint64_t* present,
+                   std::uint64_t* negative) noexcept {
   for (std::size_t word = first; word < last; ++word) {
     const std::size_t begin = word * kBits;
     const std::size_t count = std::min(kBits, n - begin);
@@ -108,8 +120,10 @@ void weighted_vote(std::span<const WeightedBallot> ballots, std::size_t n, std::
       const std::uint64_t p = worker.ballot.present[word];
       const std::uint64_t m = worker.ballot.negative[word];
       const std::uint16_t* half_errors = worker.half_errors + begin;
-      for (std::size_t j = 0; j < count; ++j)
-        sums[j] += sign_at(p, m, j) * worker.weight_of[half_errors[j]];
+      for (std::size_t j = 0; j < count; ++j) {
+        const int units = kLogTable[2 * worker.rounds - half_errors[j]] - kLogTable[half_errors[j]];
+        sums[j] += sign_at(p, m, j) * std::clamp<int>(units, -clip, clip);
+      }
     }
     std::uint64_t p = 0;
     std::uint64_t m = 0;

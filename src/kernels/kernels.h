@@ -16,8 +16,10 @@ struct Planes {
 
 /// Packs n floats. Returns the first index that is NaN or infinite, or n; the planes are then
 /// unspecified from that index's word on.
-std::size_t pack(const float* values, std::size_t n, std::uint64_t* present, std::uint64_t* negative) noexcept;
-std::size_t pack(const double* values, std::size_t n, std::uint64_t* present, std::uint64_t* negative) noexcept;
+std::size_t pack(const float* values, std::size_t n, std::uint64_t* present,
+                 std::uint64_t* negative) noexcept;
+std::size_t pack(const double* values, std::size_t n, std::uint64_t* present,
+                 std::uint64_t* negative) noexcept;
 /// bfloat16, as its bits.
 std::size_t pack(const std::uint16_t* values, std::size_t n, std::uint64_t* present,
                  std::uint64_t* negative) noexcept;
@@ -31,18 +33,18 @@ void step(float* x, std::size_t n, const std::uint64_t* present, const std::uint
 void majority(std::span<const Planes> ballots, std::size_t first, std::size_t last, std::uint64_t* present,
               std::uint64_t* negative) noexcept;
 
-/// One worker in a weighted vote: its ballot, its row of half-error counts, and the weight of each
-/// count (weight_of[c] for every c that occurs in the row).
+/// One worker in a weighted vote: its ballot, its row of half-error counts c, and its rounds t.
 struct WeightedBallot {
   Planes ballot;
   const std::uint16_t* half_errors;
-  const std::int16_t* weight_of;
+  std::uint32_t rounds;
 };
 
-/// U_n = sign(sum_m weight_m(c_{m,n}) * Y_{m,n}) for the words [first, last) of n coordinates; a sum
-/// of zero abstains.
-void weighted_vote(std::span<const WeightedBallot> ballots, std::size_t n, std::size_t first, std::size_t last,
-                   std::uint64_t* present, std::uint64_t* negative) noexcept;
+/// U_n = sign(sum_m weight(c_{m,n}, t_m, clip) * Y_{m,n}) for the words [first, last) of n coordinates,
+/// with weight as in weight.h; a sum of zero abstains.
+void weighted_vote(std::span<const WeightedBallot> ballots, std::int16_t clip, std::size_t n,
+                   std::size_t first, std::size_t last, std::uint64_t* present,
+                   std::uint64_t* negative) noexcept;
 
 /// c_n += 1 - Y_n * U_n for the words [first, last): agreement 0, an abstention on either side 1,
 /// contradiction 2.

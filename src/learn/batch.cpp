@@ -27,7 +27,8 @@ Batch BatchReader::read(std::span<const Pick> picks) {
         const int from_y = y - pick.down;
         const bool inside = from_x >= 0 && from_x < width && from_y >= 0 && from_y < height;
         for (std::size_t c = 0; c < channels; ++c) {
-          const std::size_t at = c * source_.height * source_.width + static_cast<std::size_t>(from_y * width + from_x);
+          const std::size_t at =
+              c * source_.height * source_.width + static_cast<std::size_t>(from_y * width + from_x);
           // Padding is black before normalisation, as torchvision's RandomCrop pads the image.
           *out++ = normalised_[c][inside ? image[at] : 0];
         }

@@ -36,9 +36,11 @@ void estimate_batch_norm(const Dataset& dataset, Replicas& replicas, ThreadPool&
     const std::size_t batch = std::min<std::size_t>(kStatisticsBatch, train);
     const std::size_t batches = std::min<std::size_t>(kStatisticsBatches, train / batch);
     std::vector<Pick> picks;
-    for (const std::uint32_t i : Random(0, Purpose::samples).distinct(batch * batches, train)) picks.push_back({i});
+    for (const std::uint32_t i : Random(0, Purpose::samples).distinct(batch * batches, train))
+      picks.push_back({i});
     BatchReader reader(dataset, dataset.train);
-    for (std::size_t i = 0; i < batches; ++i) net.forward(reader.read(std::span(picks).subspan(i * batch, batch)).images);
+    for (std::size_t i = 0; i < batches; ++i)
+      net.forward(reader.read(std::span(picks).subspan(i * batch, batch)).images);
     for (std::size_t i = 1; i < replicas.count(); ++i) {
       const auto from = net.buffers();
       auto to = replicas.net(i).buffers();
@@ -63,10 +65,10 @@ Evaluation evaluate(const Dataset& dataset, Replicas& replicas, ThreadPool& pool
     Net& net = replicas.net(thread);
     net.eval();
     const torch::Tensor logits = net.forward(batch.images);
-    losses[chunk] = torch::nn::functional::cross_entropy(
-                        logits, batch.labels,
-                        torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum))
-                        .item<float>();
+    losses[chunk] =
+        torch::nn::functional::cross_entropy(
+            logits, batch.labels, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum))
+            .item<float>();
     const torch::Tensor best = logits.argmax(1);
     for (std::size_t i = 0; i < picks.size(); ++i)
       predictions[first + i] = static_cast<std::uint8_t>(best.data_ptr<std::int64_t>()[i]);
@@ -76,7 +78,8 @@ Evaluation evaluate(const Dataset& dataset, Replicas& replicas, ThreadPool& pool
   result.samples = test.count();
   result.loss = std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(test.count());
   result.confusion.resize(dataset.classes * dataset.classes);
-  for (std::size_t i = 0; i < test.count(); ++i) ++result.confusion[test.labels[i] * dataset.classes + predictions[i]];
+  for (std::size_t i = 0; i < test.count(); ++i)
+    ++result.confusion[test.labels[i] * dataset.classes + predictions[i]];
   return result;
 }
 

@@ -145,9 +145,8 @@ Bytes read_gzip(const fs::path& path) {
 
 void unpack(const fs::path& archive, const fs::path& folder, const std::string& prefix,
             std::span<const char* const> files) {
-  // --force-local: a colon in a path does not name a host.
-  std::vector<std::string> command = {"tar", "--force-local", "--no-same-owner", "-xzf",
-                                      fs::absolute(archive)};
+  // Absolute also because tar takes a colon before the first slash for a host's.
+  std::vector<std::string> command = {"tar", "--no-same-owner", "-xzf", fs::absolute(archive)};
   for (const char* file : files) command.push_back(prefix + "/" + file);
   const ProcessResult result = run_process(command, folder);
   if (result.exit_code != 0)

@@ -35,7 +35,8 @@ std::vector<Pick> Gradients::draw(std::uint32_t worker, std::uint64_t round) con
   const auto& share = options_.shares[worker];
   Random random(options_.seed, Purpose::samples, worker, round);
   std::vector<Pick> picks;
-  for (const std::uint32_t i : random.distinct(options_.batches[worker], static_cast<std::uint32_t>(share.size())))
+  for (const std::uint32_t i :
+       random.distinct(options_.batches[worker], static_cast<std::uint32_t>(share.size())))
     picks.push_back({share[i]});
   if (dataset_.augment) {
     Random moves(options_.seed, Purpose::augment, worker, round);
@@ -77,9 +78,9 @@ double Gradients::run_task(const Task& task, std::size_t thread) {
   replicas_.gradient(thread).zero_();
   Net& net = replicas_.net(thread);
   net.train();
-  const torch::Tensor loss =
-      torch::nn::functional::cross_entropy(net.forward(batch.images), batch.labels,
-                                           torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
+  const torch::Tensor loss = torch::nn::functional::cross_entropy(
+      net.forward(batch.images), batch.labels,
+      torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
   loss.backward();
   return loss.item<float>();
 }

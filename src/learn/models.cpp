@@ -112,8 +112,8 @@ std::shared_ptr<Net> make_net(const std::string& model, const LabelledImages& sh
   torch::manual_seed(seed);
   if (model == "cnn") {
     if (shape.height != shape.width || shape.height < 16)
-      throw ConfigError(fmt::format("cnn takes square images of at least 16 pixels, not {} x {}", shape.height,
-                                    shape.width));
+      throw ConfigError(fmt::format("cnn takes square images of at least 16 pixels, not {} x {}",
+                                    shape.height, shape.width));
     return std::make_shared<Cnn>(channels, static_cast<std::int64_t>(shape.height), outputs);
   }
   if (model == "resnet20") return std::make_shared<ResNet>(3, channels, outputs);
@@ -127,8 +127,8 @@ bool uses_batch_norm(const Net& net) {
   return false;
 }
 
-Replicas::Replicas(const std::string& model, const LabelledImages& shape, std::size_t classes, std::uint64_t seed,
-                   std::size_t count) {
+Replicas::Replicas(const std::string& model, const LabelledImages& shape, std::size_t classes,
+                   std::uint64_t seed, std::size_t count) {
   torch::NoGradGuard no_grad;
   for (std::size_t i = 0; i < count; ++i) {
     nets_.push_back(make_net(model, shape, classes, seed));

@@ -39,7 +39,9 @@ class Replicas {
   Replicas(const std::string& model, const LabelledImages& shape, std::size_t classes, std::uint64_t seed,
            std::size_t count);
 
-  std::span<float> parameters() { return {parameters_.data_ptr<float>(), static_cast<std::size_t>(parameters_.numel())}; }
+  std::span<float> parameters() {
+    return {parameters_.data_ptr<float>(), static_cast<std::size_t>(parameters_.numel())};
+  }
   std::size_t size() const { return static_cast<std::size_t>(parameters_.numel()); }
   std::size_t count() const { return nets_.size(); }
 

@@ -34,7 +34,8 @@ Rule parse(const std::string& text, std::size_t classes) {
   if (error != std::errc{} || stop != end) number = 0;
   if (name == "labels") {
     if (number < 1 || number > static_cast<double>(classes) || number != std::floor(number))
-      throw ConfigError(fmt::format("partition is '{}'; K must be a whole number from 1 to {}", text, classes));
+      throw ConfigError(
+          fmt::format("partition is '{}'; K must be a whole number from 1 to {}", text, classes));
     return {Rule::labels, number};
   }
   if (!(number > 0 && number <= 1e6))
@@ -46,8 +47,8 @@ Rule parse(const std::string& text, std::size_t classes) {
 Shares deal(std::span<const std::uint32_t> items, std::size_t parts) {
   Shares shares(parts);
   for (std::size_t i = 0; i < parts; ++i) {
-    const auto run = items.subspan(i * items.size() / parts,
-                                   (i + 1) * items.size() / parts - i * items.size() / parts);
+    const auto run =
+        items.subspan(i * items.size() / parts, (i + 1) * items.size() / parts - i * items.size() / parts);
     shares[i].assign(run.begin(), run.end());
   }
   return shares;
@@ -67,7 +68,8 @@ Shares by_few_labels(std::size_t per_worker, Shares pools, std::size_t workers, 
   random.shuffle(std::span(order));
   std::vector<std::vector<std::size_t>> holders(pools.size());
   for (std::size_t m = 0; m < workers; ++m)
-    for (std::size_t j = 0; j < per_worker; ++j) holders[order[(m * per_worker + j) % order.size()]].push_back(m);
+    for (std::size_t j = 0; j < per_worker; ++j)
+      holders[order[(m * per_worker + j) % order.size()]].push_back(m);
   Shares shares(workers);
   for (std::size_t label = 0; label < pools.size(); ++label) {
     if (holders[label].empty()) continue;
@@ -132,8 +134,8 @@ Shares partition(const std::string& rule, std::span<const std::uint8_t> labels, 
       shares = deal(all, workers);
       break;
     case Rule::labels:
-      shares = by_few_labels(static_cast<std::size_t>(parsed.number), by_label(labels, classes, random), workers,
-                             random);
+      shares = by_few_labels(static_cast<std::size_t>(parsed.number), by_label(labels, classes, random),
+                             workers, random);
       break;
     case Rule::dirichlet:
       shares = by_dirichlet(parsed.number, by_label(labels, classes, random), labels.size(), workers, random);

@@ -19,7 +19,8 @@ namespace signvote {
 void check_partition_rule(const std::string& rule, std::size_t classes);
 
 /// D_m as indices into the training set, ascending. A function of its arguments alone.
-std::vector<std::vector<std::uint32_t>> partition(const std::string& rule, std::span<const std::uint8_t> labels,
-                                                  std::size_t classes, std::size_t workers, std::uint64_t seed);
+std::vector<std::vector<std::uint32_t>> partition(const std::string& rule,
+                                                  std::span<const std::uint8_t> labels, std::size_t classes,
+                                                  std::size_t workers, std::uint64_t seed);
 
 }  // namespace signvote

@@ -23,10 +23,12 @@ std::map<std::string, torch::Tensor> read_state(const std::filesystem::path& pat
   try {
     const auto* begin = reinterpret_cast<const char*>(bytes.data());
     const c10::IValue value = torch::pickle_load(std::vector<char>(begin, begin + bytes.size()));
-    for (const auto& entry : value.toGenericDict()) state.emplace(entry.key().toStringRef(), entry.value().toTensor());
+    for (const auto& entry : value.toGenericDict())
+      state.emplace(entry.key().toStringRef(), entry.value().toTensor());
   } catch (const std::exception&) {
     throw DataError(fmt::format(
-        "'{}' is not a model: take a model.pt of signvote, or a state dict of tensors saved by torch", path.string()));
+        "'{}' is not a model: take a model.pt of signvote, or a state dict of tensors saved by torch",
+        path.string()));
   }
   return state;
 }
@@ -38,8 +40,8 @@ std::string misfit(Net& net, const std::map<std::string, torch::Tensor>& state) 
     const auto found = state.find(tensor.key());
     if (found == state.end()) return fmt::format("it has no '{}'", tensor.key());
     if (found->second.sizes() != tensor.value().sizes())
-      return fmt::format("its '{}' has the shape [{}], not [{}]", tensor.key(), fmt::join(found->second.sizes(), ", "),
-                         fmt::join(tensor.value().sizes(), ", "));
+      return fmt::format("its '{}' has the shape [{}], not [{}]", tensor.key(),
+                         fmt::join(found->second.sizes(), ", "), fmt::join(tensor.value().sizes(), ", "));
   }
   for (const auto& [name, tensor] : state)
     if (!wanted.contains(name)) return fmt::format("it has '{}', which the model does not", name);
@@ -76,7 +78,8 @@ StateKind identify_state(const std::filesystem::path& path) {
   for (const char* model : kModelNames)
     for (const char* dataset : kDatasetNames)
       if (misfit(*make_net(model, shape_of(dataset), 10, 0), state).empty()) return {model, dataset};
-  throw DataError(fmt::format("'{}' fits none of signvote's models ({})", path.string(), fmt::join(kModelNames, ", ")));
+  throw DataError(
+      fmt::format("'{}' fits none of signvote's models ({})", path.string(), fmt::join(kModelNames, ", ")));
 }
 
 }  // namespace signvote

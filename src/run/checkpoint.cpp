@@ -26,23 +26,23 @@ struct Header {
 
 void save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& file) {
   const LocalEngine::Traffic& traffic = checkpoint.traffic;
-  const std::string progress = nlohmann::json{{"rounds", checkpoint.rounds},
-                                              {"metrics_bytes", checkpoint.metrics_bytes},
-                                              {"seconds", checkpoint.seconds},
-                                              {"training_seconds", checkpoint.training_seconds},
-                                              {"absences", checkpoint.absences},
-                                              {"ballots", traffic.ballots},
-                                              {"ballot_bytes", traffic.ballot_bytes},
-                                              {"verdicts", traffic.verdicts},
-                                              {"verdict_bytes", traffic.verdict_bytes}}
-                                   .dump();
+  const std::string progress =
+      nlohmann::json{
+          {"rounds", checkpoint.rounds},           {"metrics_bytes", checkpoint.metrics_bytes},
+          {"seconds", checkpoint.seconds},         {"training_seconds", checkpoint.training_seconds},
+          {"absences", checkpoint.absences},       {"ballots", traffic.ballots},
+          {"ballot_bytes", traffic.ballot_bytes},  {"verdicts", traffic.verdicts},
+          {"verdict_bytes", traffic.verdict_bytes}}
+          .dump();
   Header header;
   header.progress_bytes = progress.size();
   header.parameter_bytes = checkpoint.parameters.size() * sizeof(float);
   header.tally_bytes = checkpoint.tally.size();
   std::vector<std::byte> bytes;
   bytes.reserve(sizeof(header) + header.progress_bytes + header.parameter_bytes + header.tally_bytes + 8);
-  const auto append = [&bytes](std::span<const std::byte> part) { bytes.insert(bytes.end(), part.begin(), part.end()); };
+  const auto append = [&bytes](std::span<const std::byte> part) {
+    bytes.insert(bytes.end(), part.begin(), part.end());
+  };
   append(std::as_bytes(std::span(&header, 1)));
   append(std::as_bytes(std::span(progress)));
   append(std::as_bytes(std::span(checkpoint.parameters)));
@@ -70,7 +70,8 @@ Checkpoint load_checkpoint(const std::filesystem::path& file) {
     if (part > left) refuse("is damaged: its parts are longer than the file");
     left -= part;
   }
-  if (left != 0 || header.parameter_bytes % sizeof(float) != 0) refuse("is damaged: its parts do not fill the file");
+  if (left != 0 || header.parameter_bytes % sizeof(float) != 0)
+    refuse("is damaged: its parts do not fill the file");
 
   const std::byte* at = bytes.data() + sizeof(header);
   const auto* text = reinterpret_cast<const char*>(at);

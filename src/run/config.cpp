@@ -11,12 +11,12 @@
 #include <thread>
 
 #include "base/files.h"
+#include "kernels/weight.h"
 #include "learn/dataset.h"
 #include "learn/fetch.h"
 #include "learn/models.h"
 #include "learn/partition.h"
 #include "signvote/error.h"
-#include "tally/weight.h"
 
 namespace signvote {
 namespace {
@@ -42,21 +42,33 @@ Number number(const std::string& name, const std::string& text, Number low, Numb
 template <class Number>
 TrainOption numeric(std::string name, std::string help, Number TrainConfig::*field, Number low, Number high,
                     bool fixes_result) {
-  return {name, std::move(help), false, fixes_result,
-          [field](const TrainConfig& config) { return fmt::format("{}", config.*field); },
-          [=](TrainConfig& config, const std::string& text) { config.*field = number(name, text, low, high); }};
+  return {
+      name,
+      std::move(help),
+      false,
+      fixes_result,
+      [field](const TrainConfig& config) { return fmt::format("{}", config.*field); },
+      [=](TrainConfig& config, const std::string& text) { config.*field = number(name, text, low, high); }};
 }
 
 template <class Number>
-TrainOption optional_numeric(std::string name, std::string help, std::optional<Number> TrainConfig::*field, Number low,
-                             Number high) {
-  return {name, std::move(help), false, true,
-          [field](const TrainConfig& config) { return config.*field ? fmt::format("{}", *(config.*field)) : ""; },
-          [=](TrainConfig& config, const std::string& text) { config.*field = number(name, text, low, high); }};
+TrainOption optional_numeric(std::string name, std::string help, std::optional<Number> TrainConfig::*field,
+                             Number low, Number high) {
+  return {
+      name,
+      std::move(help),
+      false,
+      true,
+      [field](const TrainConfig& config) { return config.*field ? fmt::format("{}", *(config.*field)) : ""; },
+      [=](TrainConfig& config, const std::string& text) { config.*field = number(name, text, low, high); }};
 }
 
 TrainOption textual(std::string name, std::string help, std::string TrainConfig::*field, bool fixes_result) {
-  return {name, std::move(help), true, fixes_result, [field](const TrainConfig& config) { return config.*field; },
+  return {name,
+          std::move(help),
+          true,
+          fixes_result,
+          [field](const TrainConfig& config) { return config.*field; },
           [=](TrainConfig& config, const std::string& text) { config.*field = text; }};
 }
 
@@ -78,22 +90,27 @@ std::vector<std::uint32_t> parse_batches(const std::string& text) {
   for (std::string part; std::getline(parts, part, ',');) {
     const std::size_t times = part.find('x');
     const std::size_t first = times == std::string::npos ? 0 : times + 1;
-    const auto repeat = times == std::string::npos ? 1U : number<std::uint32_t>("batches", part.substr(0, times), 1, 65536);
+    const auto repeat =
+        times == std::string::npos ? 1U : number<std::uint32_t>("batches", part.substr(0, times), 1, 65536);
     const auto size = number<std::uint32_t>("batches", part.substr(first), 1, 100'000'000);
     if (sizes.size() + repeat > 65536) throw ConfigError("--batches names more than 65536 workers");
     sizes.insert(sizes.end(), repeat, size);
   }
   if (sizes.empty() || text.back() == ',')
-    throw ConfigError(fmt::format("--batches is '{}'; write sizes like 14x4,904 (fourteen workers of 4, one of 904)", text));
+    throw ConfigError(fmt::format(
+        "--batches is '{}'; write sizes like 14x4,904 (fourteen workers of 4, one of 904)", text));
   return sizes;
 }
 
 std::string toml_text(const toml::node& value) {
   if (const auto* text = value.as_string()) return text->get();
   std::ostringstream out;
-  if (value.is_integer()) out << *value.as_integer();
-  else if (value.is_floating_point()) return fmt::format("{}", value.as_floating_point()->get());
-  else throw ConfigError("must be a number or a string");
+  if (value.is_integer())
+    out << *value.as_integer();
+  else if (value.is_floating_point())
+    return fmt::format("{}", value.as_floating_point()->get());
+  else
+    throw ConfigError("must be a number or a string");
   return out.str();
 }
 
@@ -109,29 +126,35 @@ const std::vector<TrainOption>& train_options() {
   constexpr std::uint64_t kMost = 1'000'000'000;
   static const std::vector<TrainOption> options = {
       choice("dataset", "Data set", &C::dataset, {kDatasetNames.begin(), kDatasetNames.end()}),
-      textual("data", "Folder of the data set's files (default: the cache that 'signvote data fetch' fills)", &C::data,
-              false),
+      textual("data", "Folder of the data set's files (default: the cache that 'signvote data fetch' fills)",
+              &C::data, false),
       choice("model", "Network", &C::model, {kModelNames.begin(), kModelNames.end()}),
-      choice("method", "it: IT-signSGD, weighted by learnt reliability; mv: plain majority", &C::method, {"it", "mv"}),
+      choice("method", "it: IT-signSGD, weighted by learnt reliability; mv: plain majority", &C::method,
+             {"it", "mv"}),
       optional_numeric<std::uint32_t>("workers", "Number of workers (default: as many as batches, else 15)",
                                       &C::workers, 1, 65536),
-      optional_numeric<int>("batch_mode", "The paper's batch sizes for 15 workers: 1 (15x64), 2 (9x4,6x154), "
-                            "3 (12x4,3x304), 4 (14x4,904)", &C::batch_mode, 1, 4),
+      optional_numeric<int>("batch_mode",
+                            "The paper's batch sizes for 15 workers: 1 (15x64), 2 (9x4,6x154), "
+                            "3 (12x4,3x304), 4 (14x4,904)",
+                            &C::batch_mode, 1, 4),
       textual("batches", "Batch sizes, e.g. 14x4,904: fourteen workers of 4, one of 904 (default: 64 each)",
               &C::batches, true),
-      textual("partition", "Who holds which samples: iid, shared, labels:K, dirichlet:A", &C::partition, true),
+      textual("partition", "Who holds which samples: iid, shared, labels:K, dirichlet:A", &C::partition,
+              true),
       numeric<std::uint64_t>("rounds", "Rounds to train", &C::rounds, 1, kMost, false),
       numeric("step", "delta, how far a parameter moves in a round", &C::step, 1e-30, 1e3, true),
       numeric<std::uint32_t>("initial_rounds", "Rounds a worker takes part in before its LLRs are used",
                              &C::initial_rounds, 1, 16383, true),
       numeric("clip", "LLRs are kept within +-clip", &C::clip, 0.01, kMaxClip, true),
-      numeric<std::uint64_t>("eval_every", "Test every so many rounds, and after the last", &C::eval_every, 1, kMost, false),
-      numeric<std::uint64_t>("save_every", "Save every so many rounds, to be resumed", &C::save_every, 1, kMost, false),
+      numeric<std::uint64_t>("eval_every", "Test every so many rounds, and after the last", &C::eval_every, 1,
+                             kMost, false),
+      numeric<std::uint64_t>("save_every", "Save every so many rounds, to be resumed", &C::save_every, 1,
+                             kMost, false),
       numeric<std::uint64_t>("seed", "Seed of everything random", &C::seed, 0, (1ULL << 63) - 1, true),
-      numeric<std::uint32_t>("threads", "Threads, 0 for one per core; the result does not depend on it", &C::threads, 0,
-                             1024, false),
-      numeric<std::uint32_t>("micro_batch", "Samples of a thread's task; changes how sums are rounded", &C::micro_batch,
-                             1, 65536, true),
+      numeric<std::uint32_t>("threads", "Threads, 0 for one per core; the result does not depend on it",
+                             &C::threads, 0, 1024, false),
+      numeric<std::uint32_t>("micro_batch", "Samples of a thread's task; changes how sums are rounded",
+                             &C::micro_batch, 1, 65536, true),
       choice("engine", "How workers and tally reach each other", &C::engine, {"local"}),
       textual("out", "Folder of the run (default: runs/DATASET-MODEL-METHOD-seedS)", &C::out, false),
   };
@@ -163,12 +186,14 @@ void resolve(TrainConfig& config) {
   if (config.batches.empty()) config.batches = fmt::format("{}x64", config.workers.value_or(15));
   const std::vector<std::uint32_t> sizes = parse_batches(config.batches);
   if (config.workers && *config.workers != sizes.size())
-    throw ConfigError(fmt::format("--workers is {} but the batches {} are those of {} workers; leave one of them out",
-                                  *config.workers, config.batches, sizes.size()));
+    throw ConfigError(
+        fmt::format("--workers is {} but the batches {} are those of {} workers; leave one of them out",
+                    *config.workers, config.batches, sizes.size()));
   config.workers = static_cast<std::uint32_t>(sizes.size());
   check_partition_rule(config.partition, 10);
   if (config.out.empty())
-    config.out = fmt::format("runs/{}-{}-{}-seed{}", config.dataset, config.model, config.method, config.seed);
+    config.out =
+        fmt::format("runs/{}-{}-{}-seed{}", config.dataset, config.model, config.method, config.seed);
 }
 
 void read_config(const std::filesystem::path& file, TrainConfig& config) {
@@ -177,7 +202,8 @@ void read_config(const std::filesystem::path& file, TrainConfig& config) {
   try {
     table = toml::parse(text, file.string());
   } catch (const toml::parse_error& error) {
-    throw ConfigError(fmt::format("{}:{}: {}", file.string(), error.source().begin.line, error.description()));
+    throw ConfigError(
+        fmt::format("{}:{}: {}", file.string(), error.source().begin.line, error.description()));
   }
   for (const auto& [key, value] : table) {
     std::string name(key.str());
@@ -189,8 +215,9 @@ void read_config(const std::filesystem::path& file, TrainConfig& config) {
       std::vector<std::string> names;
       for (const TrainOption& known : options) names.push_back(known.name);
       const auto near = nearest(name, names);
-      throw ConfigError(fmt::format("{}: unknown key '{}'{}", where, std::string(key.str()),
-                                    near ? fmt::format("; did you mean '{}'?", *near) : "; see signvote train --help"));
+      throw ConfigError(
+          fmt::format("{}: unknown key '{}'{}", where, std::string(key.str()),
+                      near ? fmt::format("; did you mean '{}'?", *near) : "; see signvote train --help"));
     }
     try {
       option->set(config, toml_text(value));
@@ -220,7 +247,8 @@ std::optional<std::string> nearest(const std::string& word, const std::vector<st
       std::size_t diagonal = row[0];
       row[0] = i;
       for (std::size_t j = 1; j <= b.size(); ++j)
-        diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])}));
+        diagonal =
+            std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])}));
     }
     return row.back();
   };

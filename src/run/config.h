@@ -46,9 +46,9 @@ struct TrainConfig {
 struct TrainOption {
   std::string name;  // with underscores
   std::string help;
-  bool text;          // a string in TOML, not a number
-  bool fixes_result;  // a resumed run cannot change it
-  std::function<std::string(const TrainConfig&)> get;  // empty: not set
+  bool text;                                                  // a string in TOML, not a number
+  bool fixes_result;                                          // a resumed run cannot change it
+  std::function<std::string(const TrainConfig&)> get;         // empty: not set
   std::function<void(TrainConfig&, const std::string&)> set;  // throws ConfigError
 };
 const std::vector<TrainOption>& train_options();

@@ -27,7 +27,8 @@ struct Cell {
   bool exists() const { return fs::exists(folder() / "config.toml"); }
   bool finished() const {
     if (!fs::exists(folder() / "summary.json")) return false;
-    return json::parse(read_text_file(folder() / "summary.json")).value("rounds", std::uint64_t{0}) == config.rounds;
+    return json::parse(read_text_file(folder() / "summary.json")).value("rounds", std::uint64_t{0}) ==
+           config.rounds;
   }
   std::uint64_t rounds_done() const {
     return fs::exists(folder() / "checkpoint.bin") ? load_checkpoint(folder() / "checkpoint.bin").rounds : 0;
@@ -51,8 +52,9 @@ void check_same(const Cell& cell) {
   const TrainConfig there = load_run(cell.folder());
   for (const TrainOption& option : train_options())
     if ((option.fixes_result || option.name == "eval_every") && option.get(there) != option.get(cell.config))
-      throw ConfigError(fmt::format("'{}' was run with {} = {}, not {}; choose another --out", cell.folder().string(),
-                                    option.name, option.get(there), option.get(cell.config)));
+      throw ConfigError(fmt::format("'{}' was run with {} = {}, not {}; choose another --out",
+                                    cell.folder().string(), option.name, option.get(there),
+                                    option.get(cell.config)));
   if (there.rounds != cell.config.rounds)
     write_file_atomically(cell.folder() / "config.toml", write_config(cell.config));
 }
@@ -80,14 +82,16 @@ Curve read_curve(const std::string& method, const std::vector<const Cell*>& cell
   for (const auto& [round, values] : accuracies) {
     if (values.size() != cells.size()) continue;
     const auto [low, high] = std::ranges::minmax(values);
-    curve.points.push_back({round, std::reduce(values.begin(), values.end()) / static_cast<double>(values.size()), low, high});
+    curve.points.push_back(
+        {round, std::reduce(values.begin(), values.end()) / static_cast<double>(values.size()), low, high});
   }
   return curve;
 }
 
 /// Takes an `it` cell and its `mv` twin to their ends. Until the initial phase is over the two are the
 /// same run, so it is run once.
-bool run_pair(const Cell& it, const Cell& mv, const Dataset& dataset, const std::function<TrainHooks(const Cell&)>& hooks) {
+bool run_pair(const Cell& it, const Cell& mv, const Dataset& dataset,
+              const std::function<TrainHooks(const Cell&)>& hooks) {
   if (it.exists()) check_same(it);
   if (mv.exists()) check_same(mv);
   const std::uint64_t common = std::min<std::uint64_t>(it.config.initial_rounds, it.config.rounds);
@@ -147,8 +151,8 @@ bool reproduce_figure1(const Figure1Options& options, const Dataset& dataset, co
     if (!run_pair(cells[i], cells[i + 1], dataset, cell_hooks)) return false;
 
   Figure figure;
-  figure.title = fmt::format("{} {}: test accuracy, {} rounds, step {}", options.base.dataset, options.base.model,
-                             options.base.rounds, options.base.step);
+  figure.title = fmt::format("{} {}: test accuracy, {} rounds, step {}", options.base.dataset,
+                             options.base.model, options.base.rounds, options.base.step);
   figure.seeds = options.seeds;
   nlohmann::ordered_json modes = json::array();
   double seconds = 0;
@@ -167,7 +171,8 @@ bool reproduce_figure1(const Figure1Options& options, const Dataset& dataset, co
         seconds += summary.at("seconds").get<double>();
       }
       panel.curves.push_back(read_curve(method, seeds));
-      means[method] = std::reduce(accuracies.begin(), accuracies.end()) / static_cast<double>(accuracies.size());
+      means[method] =
+          std::reduce(accuracies.begin(), accuracies.end()) / static_cast<double>(accuracies.size());
       row[method] = {{"mean", means[method]}, {"accuracies", accuracies}};
     }
     row["lead"] = means["it"] - means["mv"];
@@ -175,17 +180,22 @@ bool reproduce_figure1(const Figure1Options& options, const Dataset& dataset, co
     figure.panels.push_back(std::move(panel));
   }
   draw_figure(figure, options.out, "figure1");
-  const nlohmann::ordered_json summary = {{"dataset", options.base.dataset},   {"model", options.base.model},
-                                          {"partition", options.base.partition}, {"rounds", options.base.rounds},
-                                          {"step", options.base.step},         {"initial_rounds", options.base.initial_rounds},
-                                          {"seeds", options.seeds},            {"modes", modes},
+  const nlohmann::ordered_json summary = {{"dataset", options.base.dataset},
+                                          {"model", options.base.model},
+                                          {"partition", options.base.partition},
+                                          {"rounds", options.base.rounds},
+                                          {"step", options.base.step},
+                                          {"initial_rounds", options.base.initial_rounds},
+                                          {"seeds", options.seeds},
+                                          {"modes", modes},
                                           {"seconds", seconds}};
   write_file_atomically(options.out / "summary.json", summary.dump(2) + "\n");
   return true;
 }
 
 std::string format_figure1(const json& summary) {
-  std::string text = fmt::format("{:<6}{:<14}{:>12}{:>14}{:>16}\n", "mode", "batches", "signSGD-MV", "IT-signSGD", "lead, points");
+  std::string text = fmt::format("{:<6}{:<14}{:>12}{:>14}{:>16}\n", "mode", "batches", "signSGD-MV",
+                                 "IT-signSGD", "lead, points");
   for (const auto& row : summary.at("modes"))
     text += fmt::format("{:<6}{:<14}{:>10.2f} %{:>12.2f} %{:>+16.2f}\n", row.at("batch_mode").get<int>(),
                         row.at("batches").get<std::string>(), 100 * row.at("mv").at("mean").get<double>(),

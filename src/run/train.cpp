@@ -33,19 +33,23 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 GradientOptions gradient_options(const TrainConfig& config, const Dataset& dataset) {
   GradientOptions options;
   options.batches = config.batch_sizes();
-  options.shares = partition(config.partition, dataset.train.labels, dataset.classes, options.batches.size(), config.seed);
+  options.shares =
+      partition(config.partition, dataset.train.labels, dataset.classes, options.batches.size(), config.seed);
   options.micro_batch = config.micro_batch;
   options.seed = config.seed;
   for (std::size_t m = 0; m < options.batches.size(); ++m)
     if (options.batches[m] > options.shares[m].size())
-      throw ConfigError(fmt::format("worker {} has a batch of {} but holds only {} samples; give it a smaller batch in "
-                                    "--batches, or take another --partition",
-                                    m, options.batches[m], options.shares[m].size()));
+      throw ConfigError(
+          fmt::format("worker {} has a batch of {} but holds only {} samples; give it a smaller batch in "
+                      "--batches, or take another --partition",
+                      m, options.batches[m], options.shares[m].size()));
   return options;
 }
 
@@ -65,7 +69,9 @@ class Run {
         pool_(config.thread_count(), use_one_torch_thread),
         replicas_(config.model, dataset.train, dataset.classes, config.seed, pool_.size()),
         gradients_(dataset, gradient_options(config, dataset), replicas_, pool_),
-        tally_({config.tally_method(), *config.workers, 0, replicas_.size(), config.initial_rounds, config.clip}, &pool_),
+        tally_(
+            {config.tally_method(), *config.workers, 0, replicas_.size(), config.initial_rounds, config.clip},
+            &pool_),
         box_(tally_, config.run_id()),
         engine_(box_),
         ballots_(*config.workers),
@@ -105,17 +111,19 @@ class Run {
     const Clock::time_point start = Clock::now();
     std::atomic<std::size_t> cast = 0;
 
-    const double loss = gradients_.compute(rounds_, [&](std::uint32_t worker, std::span<const float> gradient) {
-      if (const auto bad = pack(gradient, ballots_[worker])) return abstain(worker, *bad);
-      encode({MessageKind::ballot, config_.run_id(), rounds_, worker, gradient.size()}, ballots_[worker],
-             messages_[worker]);
-      engine_.send_ballot(worker, messages_[worker]);
-      ++cast;
-    });
+    const double loss =
+        gradients_.compute(rounds_, [&](std::uint32_t worker, std::span<const float> gradient) {
+          if (const auto bad = pack(gradient, ballots_[worker])) return abstain(worker, *bad);
+          encode({MessageKind::ballot, config_.run_id(), rounds_, worker, gradient.size()}, ballots_[worker],
+                 messages_[worker]);
+          engine_.send_ballot(worker, messages_[worker]);
+          ++cast;
+        });
     if (cast == 0)
-      throw Error(fmt::format("round {}: every worker's gradient is NaN or infinite, the model has diverged; try a "
-                              "smaller --step",
-                              rounds_ + 1));
+      throw Error(
+          fmt::format("round {}: every worker's gradient is NaN or infinite, the model has diverged; try a "
+                      "smaller --step",
+                      rounds_ + 1));
 
     std::string problem;
     const MessageHeader expected{MessageKind::verdict, config_.run_id(), rounds_, 0, replicas_.size()};
@@ -131,8 +139,9 @@ class Run {
     const std::lock_guard lock(warn_mutex_);
     ++absences_;
     if (hooks_.warn)
-      hooks_.warn(fmt::format("round {}: worker {} abstains, its gradient is NaN or infinite at {} (coordinate {})",
-                              rounds_ + 1, worker, replicas_.coordinate_name(bad), bad));
+      hooks_.warn(
+          fmt::format("round {}: worker {} abstains, its gradient is NaN or infinite at {} (coordinate {})",
+                      rounds_ + 1, worker, replicas_.coordinate_name(bad), bad));
   }
 
   void test(double train_loss) {
@@ -140,27 +149,28 @@ class Run {
     const Evaluation evaluation = evaluate(dataset_, replicas_, pool_);
     accuracy_ = evaluation.accuracy();
     const LocalEngine::Traffic sent = traffic();
-    metrics_->append(
-        nlohmann::ordered_json{
-            {"round", rounds_},
-            {"test_accuracy", evaluation.accuracy()},
-            {"test_loss", evaluation.loss},
-            {"train_loss", train_loss},
-            {"bits_per_parameter_up", bits_per_parameter(sent.ballot_bytes, sent.ballots, replicas_.size())},
-            {"bits_per_parameter_down", bits_per_parameter(sent.verdict_bytes, sent.verdicts, replicas_.size())},
-            {"seconds", seconds()}}
-            .dump());
+    metrics_->append(nlohmann::ordered_json{
+        {"round", rounds_},
+        {"test_accuracy", evaluation.accuracy()},
+        {"test_loss", evaluation.loss},
+        {"train_loss", train_loss},
+        {"bits_per_parameter_up", bits_per_parameter(sent.ballot_bytes, sent.ballots, replicas_.size())},
+        {"bits_per_parameter_down", bits_per_parameter(sent.verdict_bytes, sent.verdicts, replicas_.size())},
+        {"seconds",
+         seconds()}}.dump());
   }
 
   nlohmann::ordered_json summary() {
     const LocalEngine::Traffic sent = traffic();
     const std::vector<std::uint32_t> batches = config_.batch_sizes();
-    const double samples = static_cast<double>(rounds_) * std::accumulate(batches.begin(), batches.end(), 0.0);
+    const double samples =
+        static_cast<double>(rounds_) * std::accumulate(batches.begin(), batches.end(), 0.0);
     std::vector<double> reliability;  // mean error rate over the coordinates, as the tally sees it
     if (config_.tally_method() == Method::it)
       for (std::uint32_t m = 0; m < *config_.workers; ++m)
         reliability.push_back(static_cast<double>(tally_.total_half_errors(m)) / 2.0 /
-                              std::max(1.0, static_cast<double>(tally_.rounds_of(m))) / static_cast<double>(tally_.size()));
+                              std::max(1.0, static_cast<double>(tally_.rounds_of(m))) /
+                              static_cast<double>(tally_.size()));
     nlohmann::ordered_json result = {
         {"method", config_.method},
         {"dataset", config_.dataset},
@@ -200,8 +210,9 @@ class Run {
 
   void restore(Checkpoint checkpoint) {
     if (checkpoint.parameters.size() != replicas_.size())
-      throw DataError(fmt::format("'{}' has {} parameters where the model has {}", (folder_ / "checkpoint.bin").string(),
-                                  checkpoint.parameters.size(), replicas_.size()));
+      throw DataError(fmt::format("'{}' has {} parameters where the model has {}",
+                                  (folder_ / "checkpoint.bin").string(), checkpoint.parameters.size(),
+                                  replicas_.size()));
     std::ranges::copy(checkpoint.parameters, replicas_.parameters().begin());
     tally_.restore(checkpoint.tally);
     rounds_ = checkpoint.rounds;
@@ -211,8 +222,8 @@ class Run {
     checkpoint.tally = {};
     resumed_ = std::move(checkpoint);
     if (rounds_ > config_.rounds)
-      throw ConfigError(fmt::format("'{}' has finished {} rounds already, more than --rounds {}", folder_.string(),
-                                    rounds_, config_.rounds));
+      throw ConfigError(fmt::format("'{}' has finished {} rounds already, more than --rounds {}",
+                                    folder_.string(), rounds_, config_.rounds));
   }
 
   LocalEngine::Traffic traffic() const {
@@ -256,8 +267,9 @@ void create_run(const TrainConfig& config) {
   const fs::path folder = config.out;
   for (const char* file : {"config.toml", "metrics.jsonl", "checkpoint.bin", "model.pt", "summary.json"})
     if (fs::exists(folder / file))
-      throw ConfigError(fmt::format("'{0}' holds a run already; go on with it by --resume '{0}', or choose another --out",
-                                    folder.string()));
+      throw ConfigError(
+          fmt::format("'{0}' holds a run already; go on with it by --resume '{0}', or choose another --out",
+                      folder.string()));
   make_folder(folder);
   write_file_atomically(folder / "config.toml", write_config(config));
 }
@@ -294,11 +306,12 @@ void fork_run(const fs::path& from, const TrainConfig& config) {
 }
 
 std::string format_summary(const nlohmann::json& summary) {
-  return fmt::format("test accuracy   {:.2f} %\nbits/parameter  {:.3f} up, {:.3f} down\nsamples/second  {:.0f}\n"
-                     "model sha256    {}\n",
-                     100 * summary.at("test_accuracy").get<double>(), summary.at("bits_per_parameter_up").get<double>(),
-                     summary.at("bits_per_parameter_down").get<double>(), summary.at("samples_per_second").get<double>(),
-                     summary.at("model_sha256").get<std::string>());
+  return fmt::format(
+      "test accuracy   {:.2f} %\nbits/parameter  {:.3f} up, {:.3f} down\nsamples/second  {:.0f}\n"
+      "model sha256    {}\n",
+      100 * summary.at("test_accuracy").get<double>(), summary.at("bits_per_parameter_up").get<double>(),
+      summary.at("bits_per_parameter_down").get<double>(), summary.at("samples_per_second").get<double>(),
+      summary.at("model_sha256").get<std::string>());
 }
 
 }  // namespace signvote

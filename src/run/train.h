@@ -22,10 +22,10 @@ namespace signvote {
 
 /// What a run tells its caller while it works. Any of them may be left out.
 struct TrainHooks {
-  std::function<void(const ProgressState&)> progress;   // after every round
-  std::function<void(const std::string&)> warn;         // one line
-  const std::atomic<bool>* stop = nullptr;              // set: save after this round and return
-  std::uint64_t pause_after = UINT64_MAX;               // save and return after so many rounds
+  std::function<void(const ProgressState&)> progress;  // after every round
+  std::function<void(const std::string&)> warn;        // one line
+  const std::atomic<bool>* stop = nullptr;             // set: save after this round and return
+  std::uint64_t pause_after = UINT64_MAX;              // save and return after so many rounds
 };
 
 struct TrainResult {

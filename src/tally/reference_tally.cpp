@@ -57,7 +57,8 @@ void ReferenceTally::decide_as(std::span<const SignVector* const> ballots, SignV
   decide(ballots, own);
   for (std::uint32_t m = 0; m < options_.workers; ++m) {
     if (ballots[m] == nullptr) continue;
-    for (std::size_t n = 0; n < own.size(); ++n) errors_[m][n] += (*ballots[m])[n] * (own[n] - verdict[n]) / 2.0;
+    for (std::size_t n = 0; n < own.size(); ++n)
+      errors_[m][n] += (*ballots[m])[n] * (own[n] - verdict[n]) / 2.0;
   }
 }
 

@@ -10,8 +10,8 @@
 
 #include "base/thread_pool.h"
 #include "kernels/kernels.h"
+#include "kernels/weight.h"
 #include "signvote/error.h"
-#include "tally/weight.h"
 
 namespace signvote {
 namespace {
@@ -86,17 +86,11 @@ void Tally::decide(std::span<const SignVector* const> ballots, SignVector& verdi
   const bool weigh = weighted_ && !mature.empty();
 
   const std::int16_t clip = clip_units(options_.clip);
-  std::vector<std::vector<std::int16_t>> weights(weigh ? mature.size() : 0);
   std::vector<kernels::WeightedBallot> weighted;
   std::vector<kernels::Planes> equals;
   if (weigh) {
-    for (std::size_t i = 0; i < mature.size(); ++i) {
-      const std::uint32_t m = mature[i];
-      weights[i].resize(2 * rounds_of_[m] + 1);
-      for (std::size_t c = 0; c < weights[i].size(); ++c)
-        weights[i][c] = weight(static_cast<std::uint16_t>(c), rounds_of_[m], clip);
-      weighted.push_back({planes(*ballots[m]), &half_errors_[m * size()], weights[i].data()});
-    }
+    for (const std::uint32_t m : mature)
+      weighted.push_back({planes(*ballots[m]), &half_errors_[m * size()], rounds_of_[m]});
   } else {
     for (const std::uint32_t m : present) equals.push_back(planes(*ballots[m]));
   }
@@ -105,7 +99,7 @@ void Tally::decide(std::span<const SignVector* const> ballots, SignVector& verdi
     std::uint64_t* out_present = verdict.present().data();
     std::uint64_t* out_negative = verdict.negative().data();
     if (weigh)
-      kernels::weighted_vote(weighted, size(), first, last, out_present, out_negative);
+      kernels::weighted_vote(weighted, clip, size(), first, last, out_present, out_negative);
     else
       kernels::majority(equals, first, last, out_present, out_negative);
     if (learns)
@@ -126,7 +120,8 @@ void Tally::halve_if_full(std::uint32_t worker) {
   if (options_.method == Method::it)
     for_ranges([&](std::size_t first, std::size_t last) {
       std::uint16_t* row = &half_errors_[worker * size()];
-      for (std::size_t i = first * SignVector::kBits; i < std::min(size(), last * SignVector::kBits); ++i) row[i] /= 2;
+      for (std::size_t i = first * SignVector::kBits; i < std::min(size(), last * SignVector::kBits); ++i)
+        row[i] /= 2;
     });
 }
 
@@ -151,16 +146,18 @@ std::vector<std::byte> Tally::snapshot() const {
   header.initial_rounds = options_.initial_rounds;
   header.weighted = weighted_ ? 1 : 0;
   header.clip = options_.clip;
-  std::vector<std::byte> bytes;
-  const auto append = [&bytes](const auto* data, std::size_t count) {
-    const auto part = std::as_bytes(std::span(data, count));
-    bytes.insert(bytes.end(), part.begin(), part.end());
+  const std::size_t rounds_bytes = rounds_of_.size() * sizeof(std::uint32_t);
+  const std::size_t counts_bytes = half_errors_.size() * sizeof(std::uint16_t);
+  std::vector<std::byte> bytes(sizeof(header) + rounds_bytes + counts_bytes + sizeof(std::uint64_t));
+  std::byte* at = bytes.data();
+  const auto append = [&at](const void* part, std::size_t length) {
+    at = std::copy_n(static_cast<const std::byte*>(part), length, at);
   };
-  append(&header, 1);
-  append(rounds_of_.data(), rounds_of_.size());
-  append(half_errors_.data(), half_errors_.size());
-  const std::uint64_t checksum = XXH3_64bits(bytes.data(), bytes.size());
-  append(&checksum, 1);
+  append(&header, sizeof(header));
+  append(rounds_of_.data(), rounds_bytes);
+  append(half_errors_.data(), counts_bytes);
+  const std::uint64_t checksum = XXH3_64bits(bytes.data(), bytes.size() - sizeof(checksum));
+  append(&checksum, sizeof(checksum));
   return bytes;
 }
 
@@ -172,11 +169,13 @@ void Tally::restore(std::span<const std::byte> bytes) {
   std::memcpy(&header, bytes.data(), sizeof(header));
   if (header.magic != SnapshotHeader{}.magic) throw DataError("these bytes are not a tally's snapshot");
   if (header.version != SnapshotHeader{}.version)
-    throw DataError(fmt::format("a tally's snapshot of version {}; this program reads version 1", header.version));
+    throw DataError(
+        fmt::format("a tally's snapshot of version {}; this program reads version 1", header.version));
   if (header.method != static_cast<std::uint32_t>(options_.method) || header.workers != options_.workers ||
       header.begin != options_.begin || header.end != options_.end ||
       header.initial_rounds != options_.initial_rounds || header.clip != options_.clip)
-    throw DataError("the snapshot is of a tally with other options (method, workers, range, initial rounds or clip)");
+    throw DataError(
+        "the snapshot is of a tally with other options (method, workers, range, initial rounds or clip)");
   if (bytes.size() != sizeof(header) + rounds_bytes + counts_bytes + sizeof(std::uint64_t))
     throw DataError(fmt::format("a tally's snapshot has {} bytes, which is not its length", bytes.size()));
   std::uint64_t checksum = 0;

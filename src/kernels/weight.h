@@ -9,7 +9,7 @@
 // clip. The weights are antisymmetric, weight(c, t) = -weight(2t - c, t): no side is favoured.
 //
 // |weight * kNatsPerUnit - LLR| <= kWeightErrorNats inside the clip; the bound is checked
-// exhaustively by tests/tally/weight_test.cpp. Never libm at run time: the same integers everywhere.
+// exhaustively by tests/kernels/weight_test.cpp. Never libm at run time: the same integers everywhere.
 #pragma once
 
 #include <array>
@@ -19,13 +19,13 @@
 namespace signvote {
 
 inline constexpr double kNatsPerUnit = 0.69314718055994530942 / 128;
-inline constexpr double kWeightErrorNats = 0.0125;
+inline constexpr double kWeightErrorNats = 0.01;
 
 /// More than this is never reached by counts of 16 bits, and would overflow sums of 16-bit lanes.
 inline constexpr double kMaxClip = 11.0;
 
 /// round(128 * log2(1 + k / 16)).
-inline constexpr std::array<std::int16_t, 17> kLogKnots = {0,  11, 22, 32, 41, 50, 59, 67, 75,
+inline constexpr std::array<std::int16_t, 17> kLogKnots = {0,  11, 22, 32,  41,  50,  59,  67, 75,
                                                            82, 90, 97, 103, 110, 116, 122, 128};
 
 /// log_units(0): so far below every other value that a difference with it is always clipped.
@@ -43,7 +43,9 @@ constexpr std::int16_t log_units(std::uint16_t x) {
 }
 
 /// A clip in nats as units. REQUIRES: 0 < clip <= kMaxClip.
-constexpr std::int16_t clip_units(double clip) { return static_cast<std::int16_t>(clip / kNatsPerUnit + 0.5); }
+constexpr std::int16_t clip_units(double clip) {
+  return static_cast<std::int16_t>(clip / kNatsPerUnit + 0.5);
+}
 
 /// REQUIRES: half_errors <= 2 * rounds, 0 < rounds <= 32767.
 constexpr std::int16_t weight(std::uint16_t half_errors, std::uint32_t rounds, std::int16_t clip) {

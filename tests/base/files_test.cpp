@@ -1,0 +1,233 @@
+// Files that are never half-written: what goes in comes out, and a failed write changes nothing.
+#include "base/files.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "signvote/error.h"
+
+namespace signvote {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Folder {
+ public:
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "files_test_XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp");
+    path_ = name;
+  }
+  ~Folder() { fs::remove_all(path_); }
+  fs::path operator/(const char* name) const { return path_ / name; }
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(path_)) names.push_back(entry.path().filename());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+ private:
+  fs::path path_;
+};
+
+// While it lives no file of this process can grow past `bytes`: the nearest thing to a full disk that
+// needs no mount. A write fails with EFBIG, after a part of it has been written.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int);
+};
+
+template <class Call>
+std::string refusal(const Call& call) {
+  try {
+    call();
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+bool names(const std::string& message, const std::string& part) {
+  return message.find(part) != std::string::npos && message.find('\n') == std::string::npos;
+}
+
+TEST(Files, ContentComesBack) {
+  const Folder folder;
+  EXPECT_TRUE(rc::check("the last content written is read", [&](const std::vector<std::uint8_t>& content) {
+    write_file_atomically(folder / "file", std::as_bytes(std::span(content)));
+    const std::vector<std::byte> back = read_file(folder / "file");
+    RC_ASSERT(std::ranges::equal(back, std::as_bytes(std::span(content))));
+    RC_ASSERT(folder.names() == std::vector<std::string>{"file"});
+  }));
+  EXPECT_TRUE(rc::check("and so is text", [&](const std::string& text) {
+    write_file_atomically(folder / "file", text);
+    RC_ASSERT(read_text_file(folder / "file") == text);
+  }));
+  const std::string large(3'000'000, 'x');
+  write_file_atomically(folder / "file", large);
+  EXPECT_EQ(read_text_file(folder / "file"), large);
+}
+
+TEST(Files, APathWithoutFolderIsHere) {
+  const Folder folder;
+  const fs::path before = fs::current_path();
+  fs::current_path(folder / "");
+  write_file_atomically("here", "content");
+  fs::current_path(before);
+  EXPECT_EQ(read_text_file(folder / "here"), "content");
+}
+
+TEST(Files, ATemporaryFileLeftByACrashIsNoHindrance) {
+  const Folder folder;
+  write_file_atomically(folder / "file.tmp", "left behind, and longer than what follows");
+  write_file_atomically(folder / "file", "new");
+  EXPECT_EQ(read_text_file(folder / "file"), "new");
+  EXPECT_EQ(folder.names(), std::vector<std::string>{"file"});
+}
+
+TEST(Files, AWriteThatFailsHalfwayLeavesTheOldContent) {
+  const Folder folder;
+  EXPECT_TRUE(rc::check("no half file, no leftovers", [&](const std::string& old) {
+    write_file_atomically(folder / "file", old);
+    const auto limit = *rc::gen::inRange<std::size_t>(0, 20'000);
+    const auto beyond = *rc::gen::inRange<std::size_t>(1, 20'000);
+    std::string message;
+    {
+      const FileSizeLimit limited(limit);
+      message = refusal([&] { write_file_atomically(folder / "file", std::string(limit + beyond, 'x')); });
+    }
+    RC_ASSERT(names(message, (folder / "file").string()));
+    RC_ASSERT(names(message, "File too large"));
+    RC_ASSERT(read_text_file(folder / "file") == old);
+    RC_ASSERT(folder.names() == std::vector<std::string>{"file"});
+  }));
+}
+
+TEST(Files, AFullDiskIsNamedWithWhatToDo) {
+  const Folder folder;
+  write_file_atomically(folder / "file", "old");
+  fs::create_symlink("/dev/full", folder / "file.tmp");
+  const std::string message = refusal([&] { write_file_atomically(folder / "file", "new"); });
+  EXPECT_TRUE(names(message, (folder / "file").string())) << message;
+  EXPECT_TRUE(names(message, "No space left on device; free some space")) << message;
+  EXPECT_EQ(read_text_file(folder / "file"), "old");
+  EXPECT_EQ(folder.names(), std::vector<std::string>{"file"});
+}
+
+TEST(Files, AMissingFolderIsNamed) {
+  const Folder folder;
+  const fs::path path = folder / "missing/file";
+  const std::string message = refusal([&] { write_file_atomically(path, "content"); });
+  EXPECT_TRUE(names(message, path.string())) << message;
+  EXPECT_TRUE(names(message, "No such file or directory")) << message;
+  EXPECT_TRUE(folder.names().empty());
+}
+
+TEST(Files, AFolderInTheWayStays) {
+  const Folder folder;
+  fs::create_directories(folder / "file");
+  const std::string message = refusal([&] { write_file_atomically(folder / "file", "content"); });
+  EXPECT_TRUE(names(message, (folder / "file").string())) << message;
+  EXPECT_TRUE(names(message, "Is a directory")) << message;
+  EXPECT_EQ(folder.names(), std::vector<std::string>{"file"});
+
+  const Folder other;
+  write_file_atomically(other / "file", "old");
+  fs::create_directories(other / "file.tmp");
+  EXPECT_TRUE(names(refusal([&] { write_file_atomically(other / "file", "new"); }), "Is a directory"));
+  EXPECT_EQ(read_text_file(other / "file"), "old");
+}
+
+TEST(Files, WhatCannotBeReadIsNamed) {
+  const Folder folder;
+  const std::string missing = refusal([&] { read_file(folder / "missing"); });
+  EXPECT_TRUE(names(missing, (folder / "missing").string())) << missing;
+  EXPECT_TRUE(names(missing, "No such file or directory")) << missing;
+  EXPECT_TRUE(names(refusal([&] { read_file(folder / ""); }), "is not a file"));
+}
+
+TEST(Files, FoldersAreMadeWithTheirParents) {
+  const Folder folder;
+  make_folder(folder / "a/b/c");
+  make_folder(folder / "a/b/c");
+  EXPECT_TRUE(fs::is_directory(folder / "a/b/c"));
+  write_file_atomically(folder / "file", "content");
+  for (const char* path : {"file", "file/below"}) {
+    const std::string message = refusal([&] { make_folder(folder / path); });
+    EXPECT_TRUE(names(message, (folder / path).string())) << message;
+    EXPECT_TRUE(names(message, "Not a directory")) << message;
+  }
+}
+
+TEST(LineLog, KeepsItsHeadAndGrowsByLines) {
+  const Folder folder;
+  EXPECT_TRUE(rc::check("kept bytes, then the lines", [&](const std::string& old, const std::vector<std::string>& lines) {
+    write_file_atomically(folder / "log", old);
+    const auto keep = *rc::gen::inRange<std::size_t>(0, old.size() + 1);
+    std::string expected = old.substr(0, keep);
+    LineLog log(folder / "log", keep);
+    RC_ASSERT(log.bytes() == keep);
+    RC_ASSERT(read_text_file(folder / "log") == expected);
+    for (const std::string& line : lines) {
+      log.append(line);
+      expected += line + "\n";
+      RC_ASSERT(log.bytes() == expected.size());
+      RC_ASSERT(read_text_file(folder / "log") == expected);
+    }
+    log.sync();
+  }));
+}
+
+TEST(LineLog, ANewOneIsEmpty) {
+  const Folder folder;
+  const LineLog log(folder / "log", 0);
+  EXPECT_EQ(read_text_file(folder / "log"), "");
+}
+
+TEST(LineLog, MoreThanThereIsCannotBeKept) {
+  const Folder folder;
+  EXPECT_TRUE(rc::check("refused, and the file untouched", [&](const std::string& old) {
+    write_file_atomically(folder / "log", old);
+    const auto keep = old.size() + *rc::gen::inRange<std::size_t>(1, 1000);
+    const std::string message = refusal([&] { LineLog(folder / "log", keep); });
+    RC_ASSERT(names(message, (folder / "log").string()));
+    RC_ASSERT(names(message, std::to_string(keep) + " bytes"));
+    RC_ASSERT(read_text_file(folder / "log") == old);
+  }));
+}
+
+TEST(LineLog, AFullDiskIsNamed) {
+  const Folder folder;
+  LineLog log(folder / "log", 0);
+  log.append("first");
+  std::string message;
+  {
+    const FileSizeLimit limited(10);
+    message = refusal([&] { log.append("longer than the limit"); });
+  }
+  EXPECT_TRUE(names(message, (folder / "log").string())) << message;
+  EXPECT_TRUE(names(message, "File too large")) << message;
+  EXPECT_EQ(log.bytes(), 6U);  // a restart cuts off what was half-written
+  EXPECT_EQ(read_text_file(folder / "log").substr(0, 6), "first\n");
+}
+
+}  // namespace
+}  // namespace signvote

@@ -1,0 +1,410 @@
+// The tally against the judge (the equations in floating point), and the properties it promises.
+#include "signvote/tally.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include "base/thread_pool.h"
+#include "kernels/weight.h"
+#include "signvote/error.h"
+#include "tally/reference_tally.h"
+#include "tally/votes.h"
+
+namespace signvote {
+namespace {
+
+using testing::pointers;
+using testing::random_signs;
+using testing::through_channel;
+
+/// A run of ballots: workers of different error rates, some abstentions, some absences.
+struct Script {
+  TallyOptions options;
+  std::vector<std::vector<SignVector>> ballots;         // [round][worker]
+  std::vector<std::vector<const SignVector*>> present;  // null where absent
+};
+
+Script make_script(std::uint64_t seed, std::size_t n, std::uint32_t workers, std::size_t rounds,
+                   double absent, std::uint32_t initial_rounds) {
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<double> uniform;
+  Script script;
+  script.options = {Method::it, workers, 0, n, initial_rounds, 10};
+  std::vector<double> error(workers);
+  for (double& p : error) p = uniform(random);
+  for (std::size_t t = 0; t < rounds; ++t) {
+    const SignVector truth = random_signs(n, 0.1, random);
+    std::vector<SignVector> round;
+    for (std::uint32_t m = 0; m < workers; ++m) round.push_back(through_channel(truth, error[m], random));
+    script.ballots.push_back(std::move(round));
+  }
+  for (const auto& round : script.ballots) {
+    script.present.push_back(pointers(round));
+    for (auto& ballot : script.present.back())
+      if (uniform(random) < absent) ballot = nullptr;
+  }
+  return script;
+}
+
+std::vector<SignVector> verdicts(Tally& tally, const Script& script, std::size_t first = 0) {
+  std::vector<SignVector> result(script.present.size() - first);
+  for (std::size_t t = first; t < script.present.size(); ++t)
+    tally.decide(script.present[t], result[t - first]);
+  return result;
+}
+
+void expect_same_state(const Tally& a, const Tally& b) {
+  for (std::uint32_t m = 0; m < a.options().workers; ++m) {
+    EXPECT_EQ(a.rounds_of(m), b.rounds_of(m));
+    EXPECT_TRUE(std::ranges::equal(a.half_errors(m), b.half_errors(m)));
+  }
+}
+
+// Verdicts differ from the judge's only where its exact sum is smaller than M times the weight's error
+// bound. Such near-ties are counted; after one the judge is told what the tally decided.
+TEST(Tally, AgreesWithTheEquationsExceptAtNearTies) {
+  std::size_t coordinates = 0;
+  std::size_t near_ties = 0;
+  std::size_t weighted_rounds = 0;
+  for (const std::uint64_t seed : {1, 2, 3, 4, 5, 6}) {
+    const auto workers = static_cast<std::uint32_t>(2 + 4 * (seed % 4));
+    const Script script = make_script(seed, 517, workers, 60, seed % 2 == 0 ? 0.15 : 0, 5);
+    Tally tally(script.options);
+    ReferenceTally judge(script.options);
+    SignVector verdict;
+    SignVector exact;
+    for (const auto& ballots : script.present) {
+      tally.decide(ballots, verdict);
+      judge.decide_as(ballots, exact, verdict);
+      weighted_rounds += tally.weighted();
+      for (std::size_t n = 0; n < verdict.size(); ++n) {
+        ++coordinates;
+        if (verdict[n] == exact[n]) continue;
+        ++near_ties;
+        ASSERT_LT(std::abs(judge.sums()[n]), workers * kWeightErrorNats)
+            << "seed " << seed << " coordinate " << n;
+      }
+      for (std::uint32_t m = 0; m < workers; ++m)
+        for (std::size_t n = 0; n < verdict.size(); n += 37)
+          if (tally.rounds_of(m) > 0) {
+            ASSERT_DOUBLE_EQ(tally.half_errors(m)[n] / (2.0 * tally.rounds_of(m)), judge.error_rate(m, n));
+          }
+    }
+  }
+  EXPECT_GT(weighted_rounds, 300U);
+  EXPECT_LT(near_ties, coordinates / 50) << "near-ties should be rare";
+  RecordProperty("coordinates", static_cast<int>(coordinates));
+  RecordProperty("near_ties", static_cast<int>(near_ties));
+}
+
+TEST(Tally, MajorityVoteIsExactlyTheEquations) {
+  EXPECT_TRUE(rc::check("mv equals the judge's mv", [](std::uint64_t seed) {
+    const auto n = *rc::gen::inRange<std::size_t>(0, 400);
+    const auto workers = *rc::gen::inRange<std::uint32_t>(1, 40);
+    Script script = make_script(seed, n, workers, 3, 0.1, 100);
+    script.options.method = Method::mv;
+    Tally tally(script.options);
+    ReferenceTally judge(script.options);
+    SignVector exact;
+    SignVector verdict;
+    for (const auto& ballots : script.present) {
+      tally.decide(ballots, verdict);
+      judge.decide(ballots, exact);
+      RC_ASSERT(verdict == exact);
+    }
+  }));
+}
+
+TEST(Tally, DoesNotDependOnTheOrderOfWorkers) {
+  EXPECT_TRUE(rc::check("permuted workers give the same verdicts", [](std::uint64_t seed) {
+    const auto n = *rc::gen::inRange<std::size_t>(1, 300);
+    const auto workers = *rc::gen::inRange<std::uint32_t>(1, 20);
+    const Script script = make_script(seed, n, workers, 12, 0.1, 3);
+    std::vector<std::uint32_t> order(workers);
+    std::iota(order.begin(), order.end(), 0U);
+    std::shuffle(order.begin(), order.end(), std::mt19937_64(seed));
+    Script permuted = script;
+    for (std::size_t t = 0; t < script.present.size(); ++t)
+      for (std::uint32_t m = 0; m < workers; ++m) permuted.present[t][m] = script.present[t][order[m]];
+    Tally a(script.options);
+    Tally b(script.options);
+    RC_ASSERT(verdicts(a, script) == verdicts(b, permuted));
+  }));
+}
+
+TEST(Tally, DoesNotDependOnThreads) {
+  const Script script = make_script(7, 40'000, 9, 12, 0.1, 3);
+  Tally alone(script.options);
+  const auto expected = verdicts(alone, script);
+  for (const std::size_t threads : {1, 2, 5}) {
+    ThreadPool pool(threads);
+    Tally tally(script.options, &pool);
+    EXPECT_EQ(verdicts(tally, script), expected);
+    expect_same_state(tally, alone);
+  }
+}
+
+TEST(Tally, ManyTalliesShareOneModel) {
+  EXPECT_TRUE(
+      rc::check("tallies of [0,k) and [k,n) decide what one of [0,n) decides", [](std::uint64_t seed) {
+        const auto n = *rc::gen::inRange<std::size_t>(1, 400);
+        const auto cut = *rc::gen::inRange<std::size_t>(0, n + 1);
+        const Script script = make_script(seed, n, 7, 12, 0.1, 3);
+        Tally whole(script.options);
+        TallyOptions left_options = script.options;
+        TallyOptions right_options = script.options;
+        left_options.end = right_options.begin = cut;
+        Tally left(left_options);
+        Tally right(right_options);
+        for (const auto& ballots : script.present) {
+          const auto slice = [&](std::size_t first, std::size_t last) {
+            std::vector<SignVector> slices(ballots.size(), SignVector(last - first));
+            for (std::size_t m = 0; m < ballots.size(); ++m)
+              for (std::size_t i = first; ballots[m] != nullptr && i < last; ++i)
+                slices[m].set(i - first, (*ballots[m])[i]);
+            return slices;
+          };
+          const auto mask = [&](const std::vector<SignVector>& slices) {
+            auto result = pointers(slices);
+            for (std::size_t m = 0; m < ballots.size(); ++m)
+              if (ballots[m] == nullptr) result[m] = nullptr;
+            return result;
+          };
+          SignVector all;
+          SignVector lower;
+          SignVector upper;
+          whole.decide(ballots, all);
+          const auto low = slice(0, cut);
+          const auto high = slice(cut, n);
+          left.decide(mask(low), lower);
+          right.decide(mask(high), upper);
+          for (std::size_t i = 0; i < n; ++i) RC_ASSERT(all[i] == (i < cut ? lower[i] : upper[i - cut]));
+        }
+        for (std::uint32_t m = 0; m < 7; ++m)
+          RC_ASSERT(left.total_half_errors(m) + right.total_half_errors(m) == whole.total_half_errors(m));
+      }));
+}
+
+TEST(Tally, SnapshotAndRestoreGoOnToTheSameBytes) {
+  EXPECT_TRUE(rc::check("restored at any round", [](std::uint64_t seed) {
+    const auto at = *rc::gen::inRange<std::size_t>(0, 20);
+    const Script script = make_script(seed, 200, 5, 20, 0.2, 4);
+    Tally whole(script.options);
+    const auto expected = verdicts(whole, script);
+    Tally before(script.options);
+    SignVector verdict;
+    for (std::size_t t = 0; t < at; ++t) before.decide(script.present[t], verdict);
+    Tally after(script.options);
+    after.restore(before.snapshot());
+    const auto rest = verdicts(after, script, at);
+    RC_ASSERT(std::equal(rest.begin(), rest.end(), expected.begin() + static_cast<std::ptrdiff_t>(at)));
+    RC_ASSERT(after.snapshot() == whole.snapshot());
+    RC_ASSERT(after.rounds() == 20U);
+  }));
+}
+
+TEST(Tally, RefusesDamagedAndForeignSnapshots) {
+  const Script script = make_script(3, 65, 4, 10, 0, 2);
+  Tally tally(script.options);
+  verdicts(tally, script);
+  const std::vector<std::byte> good = tally.snapshot();
+  Tally target(script.options);
+  const std::vector<std::byte> untouched = target.snapshot();
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    auto flipped = good;
+    flipped[i] ^= std::byte{0x10};
+    EXPECT_THROW(target.restore(flipped), DataError) << "byte " << i;
+    EXPECT_THROW(target.restore(std::span(good).first(i)), DataError) << "cut to " << i;
+  }
+  EXPECT_EQ(target.snapshot(), untouched);
+  for (auto change : {+[](TallyOptions& o) { o.method = Method::mv; },
+                      +[](TallyOptions& o) { o.workers = 5; }, +[](TallyOptions& o) { o.end = 66; },
+                      +[](TallyOptions& o) { o.initial_rounds = 3; }, +[](TallyOptions& o) { o.clip = 9; }}) {
+    TallyOptions options = script.options;
+    change(options);
+    Tally other(options);
+    EXPECT_THROW(other.restore(good), DataError);
+  }
+  target.restore(good);
+  EXPECT_EQ(target.snapshot(), good);
+}
+
+TEST(Tally, CountsHalfErrorsAsDocumented) {
+  // Coordinates: 0 agreement, 1 contradiction, 2 worker 0 abstains, 3 the verdict is tied.
+  Tally tally({Method::it, 3, 0, 4, 100, 10});
+  std::vector<SignVector> ballots(3, SignVector(4));
+  const int signs[3][4] = {{1, -1, 0, 1}, {1, 1, 1, -1}, {1, 1, 1, 0}};
+  for (std::size_t m = 0; m < 3; ++m)
+    for (std::size_t n = 0; n < 4; ++n) ballots[m].set(n, signs[m][n]);
+  SignVector verdict;
+  tally.decide(pointers(ballots), verdict);
+  const int expected_verdict[4] = {1, 1, 1, 0};
+  for (std::size_t n = 0; n < 4; ++n) EXPECT_EQ(verdict[n], expected_verdict[n]);
+  const std::uint16_t expected[3][4] = {{0, 2, 1, 1}, {0, 0, 0, 1}, {0, 0, 0, 1}};
+  for (std::uint32_t m = 0; m < 3; ++m)
+    EXPECT_TRUE(std::ranges::equal(tally.half_errors(m), expected[m])) << "worker " << m;
+  EXPECT_EQ(tally.total_half_errors(0), 4);
+}
+
+TEST(Tally, AnAbsentWorkerChangesNothing) {
+  const Script script = make_script(11, 300, 4, 8, 0, 2);
+  Tally with(script.options);  // worker 3 is always absent
+  TallyOptions without_options = script.options;
+  without_options.workers = 3;
+  Tally without(without_options);
+  for (const auto& ballots : script.present) {
+    SignVector a;
+    SignVector b;
+    auto masked = ballots;
+    masked[3] = nullptr;
+    with.decide(masked, a);
+    without.decide(std::span(ballots).first(3), b);
+    ASSERT_EQ(a, b);
+  }
+  EXPECT_EQ(with.rounds_of(3), 0U);
+  EXPECT_EQ(with.total_half_errors(3), 0);
+  const std::vector<std::byte> before = with.snapshot();
+  SignVector verdict;
+  with.decide(std::vector<const SignVector*>(4), verdict);
+  EXPECT_EQ(verdict, SignVector(300)) << "nobody present: all abstain";
+  EXPECT_EQ(with.rounds(), 9U);
+}
+
+TEST(Tally, TheInitialPhaseIsPerWorker) {
+  const std::uint32_t initial = 10;
+  Tally tally({Method::it, 4, 0, 64, initial, 10});
+  std::mt19937_64 random(5);
+  // Worker 0 is always right, 1 and 2 guess, 3 is absent at first.
+  const auto round = [&](bool late_present, const SignVector* late_ballot) {
+    const SignVector truth = random_signs(64, 0, random);
+    std::vector<SignVector> ballots = {truth, random_signs(64, 0, random), random_signs(64, 0, random),
+                                       truth};
+    auto present = pointers(ballots);
+    present[3] = late_present ? (late_ballot != nullptr ? late_ballot : present[3]) : nullptr;
+    SignVector verdict;
+    const bool was_weighted = tally.weighted();
+    tally.decide(present, verdict);
+    if (!was_weighted && !tally.weighted()) {
+      Tally majority({Method::mv, 4, 0, 64, initial, 10});
+      SignVector plain;
+      majority.decide(present, plain);
+      EXPECT_EQ(verdict, plain) << "the initial phase is a plain majority";
+    }
+    return verdict;
+  };
+  for (std::uint32_t t = 0; t < initial; ++t) {
+    EXPECT_FALSE(tally.weighted());
+    round(false, nullptr);
+  }
+  EXPECT_FALSE(tally.weighted());
+  round(false, nullptr);
+  EXPECT_TRUE(tally.weighted());
+  // The late worker contradicts everybody; until it has taken part in `initial` rounds it has no say.
+  for (std::uint32_t t = 0; t < initial; ++t) {
+    EXPECT_EQ(tally.rounds_of(3), t);
+    const std::vector<std::byte> state = tally.snapshot();
+    std::mt19937_64 same = random;
+    const SignVector liar = random_signs(64, 0, random);
+    random = same;
+    const SignVector with = round(true, &liar);
+    tally.restore(state);
+    random = same;
+    const SignVector without = round(false, nullptr);
+    ASSERT_EQ(with, without) << "late worker's round " << t;
+    tally.restore(state);
+    random = same;
+    round(true, nullptr);
+  }
+  EXPECT_EQ(tally.rounds_of(3), initial);
+}
+
+TEST(Tally, AMinorityOfMatureWorkersDoesNotRuleAlone) {
+  Tally tally({Method::it, 5, 0, 1, 3, 10});
+  SignVector plus(1);
+  plus.set(0, 1);
+  SignVector minus(1);
+  minus.set(0, -1);
+  SignVector verdict;
+  std::vector<const SignVector*> only_first = {&plus, nullptr, nullptr, nullptr, nullptr};
+  std::vector<const SignVector*> two = {&plus, &plus, &plus, nullptr, nullptr};
+  tally.decide(two, verdict);
+  tally.decide(only_first, verdict);
+  tally.decide(only_first, verdict);
+  ASSERT_EQ(tally.rounds_of(0), 3U);
+  const std::vector<const SignVector*> all = {&plus, &minus, &minus, &minus, &minus};
+  tally.decide(all, verdict);
+  EXPECT_FALSE(tally.weighted());
+  EXPECT_EQ(verdict[0], -1);
+}
+
+TEST(Tally, LiarsGetNegativeWeights) {
+  std::mt19937_64 random(9);
+  Tally tally({Method::it, 5, 0, 500, 20, 10});
+  SignVector verdict;
+  for (int t = 0; t < 60; ++t) {
+    const SignVector truth = random_signs(500, 0, random);
+    std::vector<SignVector> ballots;
+    for (const double p : {0.1, 0.1, 0.1, 1.0, 1.0}) ballots.push_back(through_channel(truth, p, random));
+    tally.decide(pointers(ballots), verdict);
+    if (t < 25) continue;
+    std::size_t right = 0;
+    for (std::size_t n = 0; n < 500; ++n) right += verdict[n] == truth[n];
+    EXPECT_GT(right, 490U) << "round " << t;
+  }
+  EXPECT_GT(tally.total_half_errors(3), 2 * tally.rounds_of(3) * 500 * 9 / 10);
+}
+
+// 32,767 rounds are counted exactly; then the counts are halved together with the rounds, and the
+// estimates stay where they were.
+TEST(Tally, HalvesWhenFull) {
+  Tally tally({Method::it, 2, 0, 3, 100, 10});
+  SignVector plus(3);
+  for (std::size_t i = 0; i < 3; ++i) plus.set(i, 1);
+  SignVector mixed(3);  // right, wrong, abstains
+  mixed.set(0, 1);
+  mixed.set(1, -1);
+  SignVector verdict;
+  // While the vote is plain the pair ties at coordinate 1, so let worker 0 learn alone first.
+  const std::vector<const SignVector*> first = {&plus, nullptr};
+  for (int t = 0; t < 200; ++t) tally.decide(first, verdict);
+  ASSERT_TRUE(tally.weighted());
+  const std::vector<const SignVector*> both = {&plus, &mixed};
+  for (int t = 0; t < 32766; ++t) {
+    tally.decide(both, verdict);
+    ASSERT_EQ(verdict[1], 1);
+  }
+  EXPECT_EQ(tally.rounds_of(1), 32766U);
+  EXPECT_EQ(tally.half_errors(1)[0], 0);
+  EXPECT_EQ(tally.half_errors(1)[1], 65532);
+  EXPECT_EQ(tally.half_errors(1)[2], 32766);
+  tally.decide(both, verdict);
+  EXPECT_EQ(tally.rounds_of(1), 16384U);
+  EXPECT_EQ(tally.half_errors(1)[0], 0);
+  EXPECT_EQ(tally.half_errors(1)[1], 32767);
+  EXPECT_EQ(tally.half_errors(1)[2], 16383);
+  EXPECT_LT(tally.rounds_of(0), 32767U) << "worker 0 was halved on its own, 200 rounds earlier";
+  for (int t = 0; t < 40'000; ++t) {
+    tally.decide(both, verdict);
+    for (std::size_t n = 0; n < 3; ++n) ASSERT_LE(tally.half_errors(1)[n], 2 * tally.rounds_of(1));
+  }
+  EXPECT_NEAR(tally.half_errors(1)[2] / (2.0 * tally.rounds_of(1)), 0.5, 1e-3);
+  EXPECT_NEAR(tally.half_errors(1)[1] / (2.0 * tally.rounds_of(1)), 1.0, 1e-3);
+}
+
+TEST(Tally, RefusesOptionsThatMakeNoSense) {
+  EXPECT_THROW(Tally({Method::it, 0, 0, 1, 100, 10}), ConfigError);
+  EXPECT_THROW(Tally({Method::it, 1, 2, 1, 100, 10}), ConfigError);
+  EXPECT_THROW(Tally({Method::it, 1, 0, 1, 0, 10}), ConfigError);
+  EXPECT_THROW(Tally({Method::it, 1, 0, 1, 20'000, 10}), ConfigError);
+  EXPECT_THROW(Tally({Method::it, 1, 0, 1, 100, 0}), ConfigError);
+  EXPECT_THROW(Tally({Method::it, 1, 0, 1, 100, std::nan("")}), ConfigError);
+  EXPECT_THROW(Tally({Method::it, 1, 0, 1, 100, 11.5}), ConfigError);
+}
+
+}  // namespace
+}  // namespace signvote

@@ -1,0 +1,180 @@
+// Decoding is right by theory. On binary symmetric channels with known crossover probabilities, the
+// measured error of each vote must agree with the exact error probability of the weights it used,
+// computed by enumerating all 2^15 patterns of who is wrong. docs/theory.md says what it shows.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <random>
+#include <vector>
+
+#include "kernels/weight.h"
+#include "signvote/tally.h"
+#include "tally/votes.h"
+
+namespace signvote {
+namespace {
+
+constexpr std::size_t kWorkers = 15;
+constexpr std::size_t kCoordinates = 2000;
+using Rates = std::array<double, kWorkers>;
+using Weights = std::array<int, kWorkers>;
+
+struct Channels {
+  const char* name;
+  Rates p;
+};
+
+std::vector<Channels> channels() {
+  Channels one_strong{"14 at 0.40, one at 0.05", {}};
+  Channels one_good{"14 at 0.40, one at 0.20", {}};
+  Channels all_different{"0.06 to 0.48", {}};
+  one_strong.p.fill(0.40);
+  one_good.p.fill(0.40);
+  one_strong.p[14] = 0.05;
+  one_good.p[14] = 0.20;
+  for (std::size_t m = 0; m < kWorkers; ++m) all_different.p[m] = 0.06 + 0.03 * static_cast<double>(m);
+  return {one_strong, one_good, all_different};
+}
+
+/// The probability of every pattern of wrong workers, in the order of the Gray code.
+std::vector<double> pattern_probabilities(const Rates& p) {
+  std::vector<double> result(std::size_t{1} << kWorkers);
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    const std::size_t pattern = i ^ (i >> 1);
+    double probability = 1;
+    for (std::size_t m = 0; m < kWorkers; ++m) probability *= (pattern >> m & 1) != 0 ? p[m] : 1 - p[m];
+    result[i] = probability;
+  }
+  return result;
+}
+
+/// P(the weighted vote is wrong), a tie being half an error: all 2^15 patterns, one flip at a time.
+double exact_error(const Weights& weights, const std::vector<double>& probabilities) {
+  int sum = 0;
+  for (const int weight : weights) sum += weight;
+  std::array<bool, kWorkers> wrong{};
+  double error = 0;
+  for (std::size_t i = 0;; ++i) {
+    error += sum < 0 ? probabilities[i] : sum == 0 ? probabilities[i] / 2 : 0;
+    if (i + 1 == probabilities.size()) return error;
+    const auto m = static_cast<std::size_t>(__builtin_ctzll(i + 1));
+    sum += wrong[m] ? 2 * weights[m] : -2 * weights[m];
+    wrong[m] = !wrong[m];
+  }
+}
+
+/// The mean exact error over the coordinates, each with the weights the tally has in force there.
+double exact_error(const Tally& tally, const std::vector<double>& probabilities) {
+  double sum = 0;
+  for (std::size_t n = 0; n < tally.size(); ++n) {
+    Weights weights{};
+    for (std::uint32_t m = 0; m < kWorkers; ++m)
+      weights[m] = weight(tally.half_errors(m)[n], tally.rounds_of(m), clip_units(10));
+    sum += exact_error(weights, probabilities);
+  }
+  return sum / static_cast<double>(tally.size());
+}
+
+SignVector cast_round(Tally& tally, const Rates& p, std::mt19937_64& random, SignVector& verdict) {
+  const SignVector truth = testing::random_signs(tally.size(), 0, random);
+  std::vector<SignVector> ballots;
+  for (const double rate : p) ballots.push_back(testing::through_channel(truth, rate, random));
+  tally.decide(testing::pointers(ballots), verdict);
+  return truth;
+}
+
+/// The share of wrong coordinates (a tie is half of one) over `rounds` rounds that all start from the
+/// tally's present state.
+double measured_error(Tally& tally, const Rates& p, std::size_t rounds, std::mt19937_64& random) {
+  const std::vector<std::byte> state = tally.snapshot();
+  double wrong = 0;
+  SignVector verdict;
+  for (std::size_t t = 0; t < rounds; ++t) {
+    const SignVector truth = cast_round(tally, p, random, verdict);
+    for (std::size_t n = 0; n < truth.size(); ++n) wrong += (1 - truth[n] * verdict[n]) / 2.0;
+    tally.restore(state);
+  }
+  return wrong / static_cast<double>(rounds * tally.size());
+}
+
+constexpr std::size_t kMeasured = 40;  // rounds of kCoordinates each: 80,000 decisions a figure
+
+/// Four standard deviations of a share of 80,000 decisions: a right program fails once in 16,000.
+double confidence(double error) { return 4 * std::sqrt(error * (1 - error) / (kMeasured * kCoordinates)); }
+
+class Theory : public ::testing::TestWithParam<std::size_t> {};
+
+TEST_P(Theory, MeasuredErrorsAreTheExactOnes) {
+  const Channels channel = channels()[GetParam()];
+  const std::vector<double> probabilities = pattern_probabilities(channel.p);
+  std::mt19937_64 random(2024);
+  TallyOptions options{Method::mv, kWorkers, 0, kCoordinates, 100, 10};
+
+  const auto check = [&](const char* vote, Tally& tally, double exact) {
+    const double measured = measured_error(tally, channel.p, kMeasured, random);
+    std::printf("%-24s %-22s exact %.5f  measured %.5f  +- %.5f\n", channel.name, vote, exact, measured,
+                confidence(exact));
+    EXPECT_NEAR(measured, exact, confidence(exact)) << channel.name << ", " << vote;
+    return exact;
+  };
+
+  Tally majority(options);
+  Weights equal{};
+  equal.fill(1);
+  const double mv = check("majority", majority, exact_error(equal, probabilities));
+
+  // The true rates, taught through the tally's ordinary door: p = c / 200 exactly.
+  options.method = Method::it;
+  Tally oracle(options);
+  {
+    std::vector<SignVector> ballots(kWorkers, SignVector(kCoordinates));
+    SignVector verdict;
+    SignVector truth(kCoordinates);
+    for (std::size_t n = 0; n < kCoordinates; ++n) truth.set(n, 1);
+    // In 100 rounds worker m is wrong in exactly 100 * p_m of them (all rates are whole hundredths), one
+    // worker's after the other's, so that no round has more than 6 wrong and the majority is right.
+    for (int t = 0; t < 100; ++t) {
+      int before = 0;
+      for (std::size_t m = 0; m < kWorkers; ++m) {
+        const int wrong = static_cast<int>(std::lround(100 * channel.p[m]));
+        const bool errs = (t - before % 100 + 100) % 100 < wrong;
+        before += wrong;
+        for (std::size_t n = 0; n < kCoordinates; ++n) ballots[m].set(n, errs ? -1 : 1);
+      }
+      oracle.decide(testing::pointers(ballots), verdict);
+      ASSERT_EQ(verdict, truth) << "the script must keep the majority right, round " << t;
+    }
+    for (std::uint32_t m = 0; m < kWorkers; ++m)
+      ASSERT_EQ(oracle.half_errors(m)[0], 2 * std::lround(100 * channel.p[m])) << "worker " << m;
+  }
+  const double best = check("true LLRs", oracle, exact_error(oracle, probabilities));
+
+  Tally learnt(options);
+  SignVector verdict;
+  std::array<double, 2> learnt_error{};
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::uint64_t until = i == 0 ? 150 : 1000;
+    while (learnt.rounds() < until) cast_round(learnt, channel.p, random, verdict);
+    ASSERT_TRUE(learnt.weighted());
+    learnt_error[i] = check(i == 0 ? "learnt, round 150" : "learnt, round 1000", learnt,
+                            exact_error(learnt, probabilities));
+  }
+
+  // The LLR vote is the optimum: no other weights do better, and learning approaches it.
+  EXPECT_LT(best, mv);
+  EXPECT_LE(best, learnt_error[1] + 1e-12);
+  EXPECT_LT(learnt_error[1], learnt_error[0]);
+  std::uniform_int_distribution<int> any(-100, 1000);
+  for (int i = 0; i < 200; ++i) {
+    Weights weights{};
+    for (int& weight : weights) weight = any(random);
+    EXPECT_GE(exact_error(weights, probabilities), best - 1e-4);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Channels, Theory, ::testing::Values(0, 1, 2));
+
+}  // namespace
+}  // namespace signvote
