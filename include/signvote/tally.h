@@ -20,10 +20,9 @@
 #include <vector>
 
 #include "signvote/sign_vector.h"
+#include "signvote/thread_pool.h"
 
 namespace signvote {
-
-class ThreadPool;
 
 enum class Method {
   mv,  // signSGD-MV: every ballot counts the same

@@ -35,7 +35,7 @@ std::optional<std::size_t> pack(std::span<const double> gradient, SignVector& ou
 
 std::optional<std::size_t> pack(std::span<const BFloat16> gradient, SignVector& out) {
   static_assert(sizeof(BFloat16) == sizeof(std::uint16_t));
-  return pack_span(&gradient.data()->bits, gradient.size(), out);
+  return pack_span(reinterpret_cast<const std::uint16_t*>(gradient.data()), gradient.size(), out);
 }
 
 void step(std::span<float> parameters, const SignVector& verdict, float delta) {

@@ -1,4 +1,4 @@
-#include "base/thread_pool.h"
+#include "signvote/thread_pool.h"
 
 #include <algorithm>
 #include <utility>

@@ -41,7 +41,7 @@ auto with_progress(const auto& work) {
   Progress progress(stderr);
   TrainHooks hooks;
   hooks.stop = &stop_requested;
-  hooks.warn = remark;
+  hooks.warn = [&progress](const std::string& line) { progress.note(line); };
   hooks.progress = [&progress](const ProgressState& state) { progress.update(state); };
   return work(hooks);
 }
@@ -51,44 +51,40 @@ Dataset load(const TrainConfig& config) { return load_dataset(config.dataset, co
 }  // namespace
 
 int run_train(TrainConfig config, bool resume) {
-  if (resume && fs::exists(fs::path(config.out) / "summary.json")) {
-    const json summary = json::parse(read_text_file(fs::path(config.out) / "summary.json"));
-    if (summary.value("rounds", std::uint64_t{0}) == config.rounds)
-      throw ConfigError(
-          fmt::format("'{}' has finished its {} rounds; give --rounds with a larger number to go on",
-                      config.out, config.rounds));
-  }
+  if (const json summary = resume ? read_summary(config.out) : json();
+      !summary.is_null() && summary.value("rounds", std::uint64_t{0}) == config.rounds)
+    throw ConfigError(
+        fmt::format("'{}' has finished its {} rounds; give --rounds with a larger number to go on",
+                    config.out, config.rounds));
   const Dataset dataset = load(config);
-  if (resume)
-    write_file_atomically(fs::path(config.out) / "config.toml", write_config(config));
-  else
-    create_run(config);
-  remark(fmt::format("{}: {} on {} with {} workers (batches {}), {} rounds", config.out,
-                     config.method == "it" ? "IT-signSGD" : "signSGD-MV", config.dataset, *config.workers,
-                     config.batches, config.rounds));
-  const TrainResult result =
-      with_progress([&](const TrainHooks& hooks) { return train(config, dataset, hooks); });
+  check_batches(config, dataset);
+  if (!resume) create_run(config);
+  const TrainResult result = with_progress([&](TrainHooks hooks) {
+    hooks.started = [&config] {
+      remark(fmt::format("{}: {} on {} with {} workers (batches {}), {} rounds", config.out,
+                         config.method == "it" ? "IT-signSGD" : "signSGD-MV", config.dataset, *config.workers,
+                         config.batches, config.rounds));
+    };
+    return train(config, dataset, hooks);
+  });
   if (!result.finished) {
-    remark(fmt::format("stopped and saved after round {} of {}; go on with: signvote train --resume {}",
+    remark(fmt::format("stopped and saved after round {} of {}; go on with: signvote train --resume '{}'",
                        result.rounds, config.rounds, config.out));
     return kInterrupted;
   }
-  const json summary = json::parse(read_text_file(fs::path(config.out) / "summary.json"));
-  fmt::print("{}run folder      {}\n", format_summary(summary), config.out);
+  fmt::print("{}run folder      {}\n", format_summary(read_summary(config.out)), config.out);
   return 0;
 }
 
 int run_figure1(const Figure1Options& options) {
   const Dataset dataset = load(options.base);
-  make_folder(options.out);
   const bool finished =
       with_progress([&](const TrainHooks& hooks) { return reproduce_figure1(options, dataset, hooks); });
   if (!finished) {
     remark("stopped and saved; the same command goes on from here");
     return kInterrupted;
   }
-  const json summary = json::parse(read_text_file(options.out / "summary.json"));
-  fmt::print("{}\npicture  {}\nnumbers  {}\n", format_figure1(summary),
+  fmt::print("{}\npicture  {}\nnumbers  {}\n", format_figure1(read_summary(options.out)),
              (options.out / "figure1.png").string(), (options.out / "figure1.csv").string());
   return 0;
 }
@@ -109,7 +105,7 @@ int run_eval(const EvalOptions& options) {
     file = options.model / "model.pt";
     if (!fs::exists(file))
       throw DataError(fmt::format(
-          "'{0}' has no model.pt: the run is not finished; go on with: signvote train --resume {0}",
+          "'{0}' has no model.pt: the run is not finished; go on with: signvote train --resume '{0}'",
           options.model.string()));
   } else {
     const StateKind kind = identify_state(file);

@@ -5,10 +5,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <functional>
 #include <new>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -37,7 +41,7 @@ void add_train_options(CLI::App& command, Given& given, const std::vector<std::s
             flag(option.name),
             [&given, &option](const std::string& text) { given.emplace_back(&option, text); },
             option.help + (value.empty() ? "" : fmt::format(" [{}]", value)))
-        ->type_name("");
+        ->type_name(option.text ? "TEXT" : "NUMBER");
   }
 }
 
@@ -66,10 +70,9 @@ class CommandLine {
   int run(int argc, char** argv) {
     try {
       app_.parse(argc, argv);
-    } catch (const CLI::ExtrasError&) {
-      throw ConfigError(unexpected(app_.remaining(true)));
     } catch (const CLI::ParseError& error) {
       if (error.get_exit_code() == 0) return app_.exit(error);
+      if (!app_.remaining(true).empty()) throw ConfigError(unexpected(app_.remaining(true).front()));
       throw ConfigError(fmt::format("{}; see {} --help", error.what(), command_name()));
     }
     return action_();
@@ -209,8 +212,8 @@ class CommandLine {
     return name;
   }
 
-  std::string unexpected(const std::vector<std::string>& extras) const {
-    const std::string word = extras.empty() ? "" : extras.front().substr(0, extras.front().find('='));
+  std::string unexpected(const std::string& extra) const {
+    const std::string word = extra.substr(0, extra.find('='));
     std::vector<std::string> known;
     for (const CLI::Option* option : innermost()->get_options())
       for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
@@ -245,12 +248,19 @@ int fail(int code, const std::string& what) {
 int main(int argc, char** argv) {
   using namespace signvote;
   try {
-    return cli::CommandLine().run(argc, argv);
+    const int code = cli::CommandLine().run(argc, argv);
+    if (std::fflush(stdout) != 0)
+      return cli::fail(1, fmt::format("cannot print the result: {}", std::strerror(errno)));
+    return code;
   } catch (const ConfigError& error) {
     return cli::fail(2, error.what());
   } catch (const std::bad_alloc&) {
     return cli::fail(1, "out of memory; take fewer workers, a smaller --micro-batch or fewer --threads");
+  } catch (const std::filesystem::filesystem_error& error) {
+    return cli::fail(1,
+                     fmt::format("cannot look at '{}': {}", error.path1().string(), error.code().message()));
   } catch (const std::exception& error) {
-    return cli::fail(1, error.what());
+    const std::string_view what = error.what();  // libtorch's goes on with a stack trace
+    return cli::fail(1, std::string(what.substr(0, what.find('\n'))));
   }
 }

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/thread_pool.h"
+#include "signvote/thread_pool.h"
 #include "learn/dataset.h"
 #include "learn/models.h"
 

@@ -94,6 +94,15 @@ void Progress::update(const ProgressState& state, Clock::time_point now) {
   last_shown_done_ = state.done;
 }
 
+void Progress::note(const std::string& line) {
+  if (terminal_) {
+    std::fputs("\r\x1b[K", out_);
+    last_shown_.reset();  // the progress was overwritten, so draw it again
+  }
+  std::fputs((line + "\n").c_str(), out_);
+  std::fflush(out_);
+}
+
 void Progress::show(const ProgressState& state, Clock::time_point now) {
   const std::uint64_t total = state.total;
   std::string head = state.label.empty() ? "" : state.label + "  ";
@@ -128,7 +137,7 @@ void Progress::show(const ProgressState& state, Clock::time_point now) {
     const std::size_t used = columns_of(head) + columns_of(tail) + 2;
     const std::size_t room = std::min<std::size_t>(columns - std::min(columns, used), 30);
     if (total > 0 && room >= 4) head += "  " + bar(share, room);
-    line = "\r" + cut(head + tail, columns) + "\x1b[K";  // and clear what is left of the line before
+    line = fmt::format("\r{}\x1b[K", cut(head + tail, columns));  // and clear what is left of the line before
   } else {
     line = head + tail + "\n";
   }

@@ -36,6 +36,9 @@ class Progress {
   /// case; those in between on a terminal at most ten times a second, elsewhere if evaluated.
   void update(const ProgressState& state, Clock::time_point now = Clock::now());
 
+  /// A line for the reader, such as a warning, which does not run into the progress.
+  void note(const std::string& line);
+
   /// Rounds per second over the last half a minute or so, or over the last few evaluations if that
   /// is longer: their pauses are part of the time left. 0 before the first round.
   double speed() const { return seconds_ > 0 ? rounds_ / seconds_ : 0; }

@@ -26,14 +26,17 @@ struct Header {
 
 void save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& file) {
   const LocalEngine::Traffic& traffic = checkpoint.traffic;
-  const std::string progress =
-      nlohmann::json{
-          {"rounds", checkpoint.rounds},           {"metrics_bytes", checkpoint.metrics_bytes},
-          {"seconds", checkpoint.seconds},         {"training_seconds", checkpoint.training_seconds},
-          {"absences", checkpoint.absences},       {"ballots", traffic.ballots},
-          {"ballot_bytes", traffic.ballot_bytes},  {"verdicts", traffic.verdicts},
-          {"verdict_bytes", traffic.verdict_bytes}}
-          .dump();
+  const nlohmann::json counters = {{"run_id", checkpoint.run_id},
+                                   {"rounds", checkpoint.rounds},
+                                   {"metrics_bytes", checkpoint.metrics_bytes},
+                                   {"seconds", checkpoint.seconds},
+                                   {"training_seconds", checkpoint.training_seconds},
+                                   {"absences", checkpoint.absences},
+                                   {"ballots", traffic.ballots},
+                                   {"ballot_bytes", traffic.ballot_bytes},
+                                   {"verdicts", traffic.verdicts},
+                                   {"verdict_bytes", traffic.verdict_bytes}};
+  const std::string progress = counters.dump();
   Header header;
   header.progress_bytes = progress.size();
   header.parameter_bytes = checkpoint.parameters.size() * sizeof(float);
@@ -78,6 +81,7 @@ Checkpoint load_checkpoint(const std::filesystem::path& file) {
   Checkpoint checkpoint;
   try {
     const auto progress = nlohmann::json::parse(text, text + header.progress_bytes);
+    progress.at("run_id").get_to(checkpoint.run_id);
     progress.at("rounds").get_to(checkpoint.rounds);
     progress.at("metrics_bytes").get_to(checkpoint.metrics_bytes);
     progress.at("seconds").get_to(checkpoint.seconds);

@@ -14,6 +14,7 @@
 namespace signvote {
 
 struct Checkpoint {
+  std::uint64_t run_id = 0;         // of the settings it was made with
   std::uint64_t rounds = 0;         // finished
   std::uint64_t metrics_bytes = 0;  // length of metrics.jsonl then
   double seconds = 0;               // spent on the run so far,

@@ -86,32 +86,37 @@ TrainOption choice(std::string name, std::string help, std::string TrainConfig::
 /// "14x4,904" as fourteen fours and one 904.
 std::vector<std::uint32_t> parse_batches(const std::string& text) {
   std::vector<std::uint32_t> sizes;
-  std::stringstream parts(text);
-  for (std::string part; std::getline(parts, part, ',');) {
-    const std::size_t times = part.find('x');
-    const std::size_t first = times == std::string::npos ? 0 : times + 1;
-    const auto repeat =
-        times == std::string::npos ? 1U : number<std::uint32_t>("batches", part.substr(0, times), 1, 65536);
-    const auto size = number<std::uint32_t>("batches", part.substr(first), 1, 100'000'000);
-    if (sizes.size() + repeat > 65536) throw ConfigError("--batches names more than 65536 workers");
-    sizes.insert(sizes.end(), repeat, size);
-  }
-  if (sizes.empty() || text.back() == ',')
+  std::stringstream parts(text + ',');
+  try {
+    for (std::string part; std::getline(parts, part, ',');) {
+      const std::size_t times = part.find('x');
+      const bool repeated = times != std::string::npos;
+      const auto repeat = repeated ? number<std::uint32_t>("batches", part.substr(0, times), 1, 65536) : 1;
+      part.erase(0, repeated ? times + 1 : 0);
+      sizes.insert(sizes.end(), repeat, number<std::uint32_t>("batches", part, 1, 100'000'000));
+    }
+  } catch (const ConfigError&) {
     throw ConfigError(fmt::format(
         "--batches is '{}'; write sizes like 14x4,904 (fourteen workers of 4, one of 904)", text));
+  }
+  if (sizes.size() > 65536) throw ConfigError("--batches names more than 65536 workers");
   return sizes;
+}
+
+TrainOption batch_list(std::string name, std::string help, std::string TrainConfig::*field) {
+  TrainOption option = textual(std::move(name), std::move(help), field, true);
+  option.set = [field](TrainConfig& config, const std::string& text) {
+    parse_batches(text);  // an empty text would pass for one that was not given
+    config.*field = text;
+  };
+  return option;
 }
 
 std::string toml_text(const toml::node& value) {
   if (const auto* text = value.as_string()) return text->get();
-  std::ostringstream out;
-  if (value.is_integer())
-    out << *value.as_integer();
-  else if (value.is_floating_point())
-    return fmt::format("{}", value.as_floating_point()->get());
-  else
-    throw ConfigError("must be a number or a string");
-  return out.str();
+  if (const auto* whole = value.as_integer()) return fmt::format("{}", whole->get());
+  if (const auto* decimal = value.as_floating_point()) return fmt::format("{}", decimal->get());
+  throw ConfigError("must be a number or a string");
 }
 
 }  // namespace
@@ -137,12 +142,13 @@ const std::vector<TrainOption>& train_options() {
                             "The paper's batch sizes for 15 workers: 1 (15x64), 2 (9x4,6x154), "
                             "3 (12x4,3x304), 4 (14x4,904)",
                             &C::batch_mode, 1, 4),
-      textual("batches", "Batch sizes, e.g. 14x4,904: fourteen workers of 4, one of 904 (default: 64 each)",
-              &C::batches, true),
+      batch_list("batches",
+                 "Batch sizes, e.g. 14x4,904: fourteen workers of 4, one of 904 (default: 64 each)",
+                 &C::batches),
       textual("partition", "Who holds which samples: iid, shared, labels:K, dirichlet:A", &C::partition,
               true),
       numeric<std::uint64_t>("rounds", "Rounds to train", &C::rounds, 1, kMost, false),
-      numeric("step", "delta, how far a parameter moves in a round", &C::step, 1e-30, 1e3, true),
+      numeric("step", "delta, how far a parameter moves in a round", &C::step, 1e-30, 1e30, true),
       numeric<std::uint32_t>("initial_rounds", "Rounds a worker takes part in before its LLRs are used",
                              &C::initial_rounds, 1, 16383, true),
       numeric("clip", "LLRs are kept within +-clip", &C::clip, 0.01, kMaxClip, true),
@@ -191,6 +197,7 @@ void resolve(TrainConfig& config) {
                     *config.workers, config.batches, sizes.size()));
   config.workers = static_cast<std::uint32_t>(sizes.size());
   check_partition_rule(config.partition, 10);
+  if (!config.data.empty()) config.data = std::filesystem::absolute(config.data).string();
   if (config.out.empty())
     config.out =
         fmt::format("runs/{}-{}-{}-seed{}", config.dataset, config.model, config.method, config.seed);

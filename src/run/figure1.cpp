@@ -26,11 +26,11 @@ struct Cell {
   fs::path folder() const { return config.out; }
   bool exists() const { return fs::exists(folder() / "config.toml"); }
   bool finished() const {
-    if (!fs::exists(folder() / "summary.json")) return false;
-    return json::parse(read_text_file(folder() / "summary.json")).value("rounds", std::uint64_t{0}) ==
-           config.rounds;
+    const json summary = read_summary(folder());
+    return !summary.is_null() && summary.value("rounds", std::uint64_t{0}) == config.rounds;
   }
   std::uint64_t rounds_done() const {
+    if (finished()) return config.rounds;
     return fs::exists(folder() / "checkpoint.bin") ? load_checkpoint(folder() / "checkpoint.bin").rounds : 0;
   }
 };
@@ -55,8 +55,9 @@ void check_same(const Cell& cell) {
       throw ConfigError(fmt::format("'{}' was run with {} = {}, not {}; choose another --out",
                                     cell.folder().string(), option.name, option.get(there),
                                     option.get(cell.config)));
-  if (there.rounds != cell.config.rounds)
-    write_file_atomically(cell.folder() / "config.toml", write_config(cell.config));
+  if (cell.rounds_done() > cell.config.rounds)
+    throw ConfigError(fmt::format("'{}' has {} rounds already, more than --rounds {}; choose another --out",
+                                  cell.folder().string(), cell.rounds_done(), cell.config.rounds));
 }
 
 std::string panel_title(int mode) {
@@ -92,8 +93,6 @@ Curve read_curve(const std::string& method, const std::vector<const Cell*>& cell
 /// same run, so it is run once.
 bool run_pair(const Cell& it, const Cell& mv, const Dataset& dataset,
               const std::function<TrainHooks(const Cell&)>& hooks) {
-  if (it.exists()) check_same(it);
-  if (mv.exists()) check_same(mv);
   const std::uint64_t common = std::min<std::uint64_t>(it.config.initial_rounds, it.config.rounds);
   if (!it.exists()) create_run(it.config);
   if (!it.finished() && it.rounds_done() < common) {
@@ -120,14 +119,19 @@ bool reproduce_figure1(const Figure1Options& options, const Dataset& dataset, co
     for (const int mode : options.batch_modes)
       for (const char* method : {"it", "mv"}) cells.push_back(make_cell(options, mode, method, seed));
 
+  // Before any is run, for that may take hours.
+  for (const Cell& cell : cells) {
+    if (cell.exists()) check_same(cell);
+    check_batches(cell.config, dataset);
+  }
+
   // Progress over all cells; the rounds that two twins share are the `it` cell's.
   const std::uint64_t common = std::min<std::uint64_t>(options.base.initial_rounds, options.base.rounds);
   const auto own_rounds = [common](const Cell& cell, std::uint64_t rounds) {
     return cell.config.method == "it" ? rounds : std::max(rounds, common) - common;
   };
   std::map<std::string, std::uint64_t> done;
-  for (const Cell& cell : cells)
-    done[cell.config.out] = own_rounds(cell, cell.finished() ? cell.config.rounds : cell.rounds_done());
+  for (const Cell& cell : cells) done[cell.config.out] = own_rounds(cell, cell.rounds_done());
   const auto total_done = [&done] {
     return std::accumulate(done.begin(), done.end(), std::uint64_t{0},
                            [](std::uint64_t sum, const auto& cell) { return sum + cell.second; });
@@ -166,7 +170,7 @@ bool reproduce_figure1(const Figure1Options& options, const Dataset& dataset, co
       for (const Cell& cell : cells) {
         if (cell.mode != mode || cell.config.method != method) continue;
         seeds.push_back(&cell);
-        const json summary = json::parse(read_text_file(cell.folder() / "summary.json"));
+        const json summary = read_summary(cell.folder());
         accuracies.push_back(summary.at("test_accuracy"));
         seconds += summary.at("seconds").get<double>();
       }

@@ -13,7 +13,6 @@
 
 #include "base/files.h"
 #include "base/sha256.h"
-#include "base/thread_pool.h"
 #include "engine/local/local_engine.h"
 #include "learn/evaluate.h"
 #include "learn/gradients.h"
@@ -24,6 +23,7 @@
 #include "signvote/error.h"
 #include "signvote/sign_vector.h"
 #include "signvote/tally.h"
+#include "signvote/thread_pool.h"
 #include "signvote/wire.h"
 #include "tally/ballot_box.h"
 
@@ -78,17 +78,20 @@ class Run {
         messages_(*config.workers) {
     if (fs::exists(folder_ / "checkpoint.bin")) restore(load_checkpoint(folder_ / "checkpoint.bin"));
     metrics_.emplace(folder_ / "metrics.jsonl", resumed_.metrics_bytes);
+    // A resumed run may go further than planned at first, or with other intervals.
+    write_file_atomically(folder_ / "config.toml", write_config(config_));
+    if (hooks_.started) hooks_.started();
   }
 
   TrainResult go() {
     const std::uint64_t last = std::min(config_.rounds, hooks_.pause_after);
-    bool stopped = false;
+    bool stopped = stop_requested();
     while (rounds_ < last && !stopped) {
       const double loss = round();
       ++rounds_;
       const bool evaluated = rounds_ % config_.eval_every == 0 || rounds_ == config_.rounds;
       if (evaluated) test(loss);
-      stopped = hooks_.stop != nullptr && *hooks_.stop;
+      stopped = stop_requested();
       if (rounds_ % config_.save_every == 0 || rounds_ == last || stopped) save();
       if (hooks_.progress) hooks_.progress({{}, rounds_, config_.rounds, accuracy_, loss, evaluated});
     }
@@ -106,6 +109,8 @@ class Run {
   }
 
  private:
+  bool stop_requested() const { return hooks_.stop != nullptr && *hooks_.stop; }
+
   /// The paper on one page: gradient, ballot, engine, tally, verdict, step.
   double round() {
     const Clock::time_point start = Clock::now();
@@ -196,6 +201,7 @@ class Run {
 
   void save() {
     Checkpoint checkpoint;
+    checkpoint.run_id = config_.run_id();
     checkpoint.rounds = rounds_;
     metrics_->sync();
     checkpoint.metrics_bytes = metrics_->bytes();
@@ -209,6 +215,9 @@ class Run {
   }
 
   void restore(Checkpoint checkpoint) {
+    if (checkpoint.run_id != config_.run_id())
+      throw ConfigError(fmt::format("'{}' was changed after the run began: checkpoint.bin has other settings",
+                                    (folder_ / "config.toml").string()));
     if (checkpoint.parameters.size() != replicas_.size())
       throw DataError(fmt::format("'{}' has {} parameters where the model has {}",
                                   (folder_ / "checkpoint.bin").string(), checkpoint.parameters.size(),
@@ -263,6 +272,8 @@ class Run {
 
 }  // namespace
 
+void check_batches(const TrainConfig& config, const Dataset& dataset) { gradient_options(config, dataset); }
+
 void create_run(const TrainConfig& config) {
   const fs::path folder = config.out;
   for (const char* file : {"config.toml", "metrics.jsonl", "checkpoint.bin", "model.pt", "summary.json"})
@@ -289,6 +300,16 @@ TrainConfig load_run(const fs::path& folder) {
   return config;
 }
 
+nlohmann::json read_summary(const fs::path& folder) {
+  const fs::path file = folder / "summary.json";
+  if (!fs::exists(file)) return nullptr;
+  try {
+    return nlohmann::json::parse(read_text_file(file));
+  } catch (const nlohmann::json::exception&) {
+    throw DataError(fmt::format("'{}' is damaged: it is not JSON", file.string()));
+  }
+}
+
 void fork_run(const fs::path& from, const TrainConfig& config) {
   Checkpoint checkpoint = load_checkpoint(from / "checkpoint.bin");
   if (config.tally_method() != Method::mv || checkpoint.rounds > config.initial_rounds)
@@ -299,6 +320,7 @@ void fork_run(const fs::path& from, const TrainConfig& config) {
   const std::vector<const SignVector*> nobody(*config.workers);
   while (tally.rounds() < checkpoint.rounds) tally.decide(nobody, verdict);
   checkpoint.tally = tally.snapshot();
+  checkpoint.run_id = config.run_id();
   create_run(config);
   write_file_atomically(fs::path(config.out) / "metrics.jsonl",
                         read_text_file(from / "metrics.jsonl").substr(0, checkpoint.metrics_bytes));

@@ -22,6 +22,7 @@ namespace signvote {
 
 /// What a run tells its caller while it works. Any of them may be left out.
 struct TrainHooks {
+  std::function<void()> started;                       // all is in place, the first round begins
   std::function<void(const ProgressState&)> progress;  // after every round
   std::function<void(const std::string&)> warn;        // one line
   const std::atomic<bool>* stop = nullptr;             // set: save after this round and return
@@ -33,14 +34,21 @@ struct TrainResult {
   std::uint64_t rounds = 0;
 };
 
+/// Throws ConfigError if a worker's batch is larger than what it holds of the data.
+void check_batches(const TrainConfig& config, const Dataset& dataset);
+
 /// Makes the folder of a new run. Throws ConfigError if it holds a run already.
 void create_run(const TrainConfig& config);
 
-/// Runs, or goes on with, the run in folder config.out, which create_run or fork_run made.
+/// Runs, or goes on with, the run in folder config.out, which create_run or fork_run made. Until it
+/// has started it changes nothing there.
 TrainResult train(const TrainConfig& config, const Dataset& dataset, const TrainHooks& hooks);
 
 /// Reads a run's config.toml; its `out` is the folder.
 TrainConfig load_run(const std::filesystem::path& folder);
+
+/// A run's summary.json; null if it has none. Throws DataError if it cannot be read.
+nlohmann::json read_summary(const std::filesystem::path& folder);
 
 /// Makes a new run `config` that stands where the run in `from` stands, for methods that are the same
 /// until then: mv and it within the initial phase. The new tally starts unlearnt, so `config` must be mv.

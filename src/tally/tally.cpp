@@ -8,7 +8,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "base/thread_pool.h"
+#include "signvote/thread_pool.h"
 #include "kernels/kernels.h"
 #include "kernels/weight.h"
 #include "signvote/error.h"

@@ -179,21 +179,22 @@ TEST(Files, FoldersAreMadeWithTheirParents) {
 
 TEST(LineLog, KeepsItsHeadAndGrowsByLines) {
   const Folder folder;
-  EXPECT_TRUE(rc::check("kept bytes, then the lines", [&](const std::string& old, const std::vector<std::string>& lines) {
-    write_file_atomically(folder / "log", old);
-    const auto keep = *rc::gen::inRange<std::size_t>(0, old.size() + 1);
-    std::string expected = old.substr(0, keep);
-    LineLog log(folder / "log", keep);
-    RC_ASSERT(log.bytes() == keep);
-    RC_ASSERT(read_text_file(folder / "log") == expected);
-    for (const std::string& line : lines) {
-      log.append(line);
-      expected += line + "\n";
-      RC_ASSERT(log.bytes() == expected.size());
-      RC_ASSERT(read_text_file(folder / "log") == expected);
-    }
-    log.sync();
-  }));
+  EXPECT_TRUE(rc::check("kept bytes, then the lines",
+                        [&](const std::string& old, const std::vector<std::string>& lines) {
+                          write_file_atomically(folder / "log", old);
+                          const auto keep = *rc::gen::inRange<std::size_t>(0, old.size() + 1);
+                          std::string expected = old.substr(0, keep);
+                          LineLog log(folder / "log", keep);
+                          RC_ASSERT(log.bytes() == keep);
+                          RC_ASSERT(read_text_file(folder / "log") == expected);
+                          for (const std::string& line : lines) {
+                            log.append(line);
+                            expected += line + "\n";
+                            RC_ASSERT(log.bytes() == expected.size());
+                            RC_ASSERT(read_text_file(folder / "log") == expected);
+                          }
+                          log.sync();
+                        }));
 }
 
 TEST(LineLog, ANewOneIsEmpty) {

@@ -1,5 +1,5 @@
 // The pool: every index once, whatever the threads; exceptions come out and leave it as it was.
-#include "base/thread_pool.h"
+#include "signvote/thread_pool.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -49,7 +49,8 @@ TEST(ThreadPool, AThreadNumberIsOneThreadForLife) {
   ThreadPool pool(4);
   std::vector<std::set<std::thread::id>> seen(4);  // written by that thread alone
   for (int round = 0; round < 50; ++round)
-    pool.for_each(20, [&](std::size_t, std::size_t thread) { seen[thread].insert(std::this_thread::get_id()); });
+    pool.for_each(20,
+                  [&](std::size_t, std::size_t thread) { seen[thread].insert(std::this_thread::get_id()); });
   std::set<std::thread::id> all;
   for (const auto& ids : seen) {
     EXPECT_LE(ids.size(), 1U);

@@ -191,6 +191,58 @@ TEST(Progress, TerminalIsRedrawnTenTimesASecond) {
   EXPECT_LE(redraws, 21U);
 }
 
+// The lines a terminal shows in the end, and the one its cursor is on.
+std::vector<std::string> screen(std::string_view text) {
+  std::vector<std::string> lines(1);
+  std::size_t column = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    std::string& line = lines.back();
+    if (text[i] == '\n' || text[i] == '\r') {
+      if (text[i] == '\n') lines.emplace_back();
+      column = 0;
+    } else if (text.substr(i, 3) == "\x1b[K") {
+      line.resize(column);
+      i += 2;
+    } else {
+      line.replace(column++, 1, 1, text[i]);
+    }
+  }
+  return lines;
+}
+
+TEST(Progress, NotesAreLinesOfTheirOwn) {
+  EXPECT_TRUE(rc::check("notes stay whole, progress goes on below them, and no line is lost or empty", [] {
+    const bool plain = *rc::gen::arbitrary<bool>();
+    Memory memory;
+    Terminal terminal(100);
+    Time time;
+    std::string text;
+    std::vector<std::string> notes;
+    {
+      Progress progress(plain ? memory.file() : terminal.file(), time.now());
+      std::uint64_t done = 0;
+      for (const bool note : *rc::gen::arbitrary<std::vector<bool>>()) {
+        if (note) {
+          notes.push_back("note " + std::string(*rc::gen::inRange(0, 90), 'x'));
+          progress.note(notes.back());
+        } else {
+          progress.update({"", ++done, 1000, 0.5, 0.5, false}, time.after(0.001));
+        }
+        text += terminal.text();
+        if (!plain && done > 0) RC_ASSERT(screen(text).back().empty() == note);
+      }
+    }
+    text += plain ? memory.text() : terminal.text();
+    if (plain) RC_ASSERT(text.find_first_of("\r\x1b") == std::string::npos);
+    std::vector<std::string> lines = screen(text);
+    RC_ASSERT(lines.back().empty());
+    lines.pop_back();
+    std::erase_if(lines, [](const std::string& line) { return line.starts_with("round "); });
+    RC_ASSERT(lines == notes);
+    if (plain) RC_ASSERT(count(text, "round ") <= 1U);
+  }));
+}
+
 TEST(Progress, ADumbTerminalGetsPlainLines) {
   Terminal terminal(120);
   ::setenv("TERM", "dumb", 1);

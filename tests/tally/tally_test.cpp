@@ -9,7 +9,7 @@
 #include <numeric>
 #include <random>
 
-#include "base/thread_pool.h"
+#include "signvote/thread_pool.h"
 #include "kernels/weight.h"
 #include "signvote/error.h"
 #include "tally/reference_tally.h"

@@ -1,0 +1,65 @@
+"""signvote eval: the numbers of the run it tests again, and what it does not take for a model."""
+
+import json
+import pathlib
+import re
+import shutil
+import tempfile
+
+from helper import Case, contents, main, mnist, run, small, summary
+
+
+class Eval(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.trained = pathlib.Path(tempfile.mkdtemp())
+        cls.addClassCleanup(shutil.rmtree, cls.trained)
+        result = run("train", *small(batches="3x16", rounds=12, step=1e-3), "--out", cls.trained)
+        assert result.returncode == 0, result.stderr
+
+    def test_a_run_and_its_model_file_agree_with_the_summary(self):
+        before = contents(self.trained)
+        expected = summary(self.trained)
+        self.assertGreater(expected["test_accuracy"], 0.3)  # it has learnt something, so the matrix is no column
+        as_json = [json.loads(self.succeed(*arguments, "--json").stdout)
+                   for arguments in (["eval", self.trained], ["eval", self.trained / "model.pt", "--data", mnist()])]
+        self.assertEqual(as_json[0], as_json[1])
+        result = as_json[0]
+        for key in ("model", "dataset", "test_accuracy", "model_sha256"):
+            self.assertEqual(result[key], expected[key])
+        self.assertEqual(result["samples"], 300)
+
+        confusion = result["confusion"]
+        labels = (mnist() / "t10k-labels-idx1-ubyte").read_bytes()[8:]
+        self.assertEqual([sum(row) for row in confusion], [labels.count(label) for label in range(10)])
+        self.assertEqual([len(row) for row in confusion], [10] * 10)
+        self.assertEqual(sum(confusion[i][i] for i in range(10)) / 300, expected["test_accuracy"])
+        self.assertEqual(contents(self.trained), before)
+
+        # The same for people.
+        text = self.succeed("eval", self.trained).stdout
+        self.assertIn(f"accuracy {100 * expected['test_accuracy']:.2f} % ", text)
+        self.assertIn(expected["model_sha256"], text)
+        table = [list(map(int, line.split())) for line in text.splitlines() if re.fullmatch(r"[ \d]+", line)]
+        self.assertEqual(table, [list(range(10))] + [[i, *confusion[i]] for i in range(10)])
+
+    def test_what_is_no_model(self):
+        (self.folder / "foreign").write_bytes(b"PK\x03\x04 no zip, no model")
+        (self.folder / "empty").write_bytes(b"")
+        (self.folder / "cut").write_bytes((self.trained / "model.pt").read_bytes()[:-1000])
+        self.refuse_each(1, [(["eval", self.folder / name], [name, "is not a model"]) for name in ("foreign", "empty", "cut")]
+                         + [(["eval", self.trained / "checkpoint.bin"], "is not a model"),
+                            (["eval", self.folder / "none.pt"], ["none.pt", "No such file"])])
+        self.refuse(2, "eval", self.folder, says="holds no run")
+
+        unfinished = self.folder / "unfinished"
+        unfinished.mkdir()
+        shutil.copy(self.trained / "config.toml", unfinished)
+        self.refuse(1, "eval", unfinished, says=["has no model.pt", f"signvote train --resume '{unfinished}'"])
+
+    def test_a_model_without_its_data(self):
+        self.refuse(1, "eval", self.trained / "model.pt", says="signvote data fetch mnist")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""signvote train --resume: to the same bytes after any kind of end, and refused where it would not be."""
+
+import os
+import pathlib
+import random
+import re
+import shlex
+import shutil
+import signal
+import tempfile
+import time
+
+from helper import FILES, TIMEOUT, Case, config, contents, main, metrics, run, small, start, summary, without_timing
+
+# Unequal batches, one of several parts; the initial phase ends on the way; saves and tests fall apart.
+OPTIONS = {"batches": "4,20,7", "micro_batch": 16, "threads": 2, "initial_rounds": 5, "rounds": 24, "eval_every": 2,
+           "save_every": 3}
+
+
+class Interrupted(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.whole = pathlib.Path(tempfile.mkdtemp())
+        cls.addClassCleanup(shutil.rmtree, cls.whole)
+        result = run("train", *small(**OPTIONS), "--out", cls.whole)
+        assert result.returncode == 0, result.stderr
+
+    def assert_same_as_whole(self, out):
+        self.assertEqual(set(os.listdir(out)), FILES)
+        self.assertEqual(without_timing(summary(out)), without_timing(summary(self.whole)))
+        self.assertEqual(without_timing(metrics(out)), without_timing(metrics(self.whole)))
+        self.assertEqual(config(out), config(self.whole))
+        self.assertEqual((out / "model.pt").read_bytes(), (self.whole / "model.pt").read_bytes())
+
+    def wait_for_lines(self, process, count):
+        """Lets the run get `count` lines of progress further."""
+        for line in process.stderr:
+            count -= line.startswith("round ")
+            if count == 0:
+                break
+
+    def end(self, process):
+        _, stderr = process.communicate(timeout=TIMEOUT)
+        return stderr
+
+    def test_kill_9_at_random_moments(self):
+        rng = random.Random(2)
+        out = self.folder / "run"
+        arguments = ["train", *small(**OPTIONS), "--out", out]
+        kills = 0
+        while not (out / "summary.json").exists():
+            process = start(*arguments)
+            if kills < 4:
+                self.wait_for_lines(process, rng.randint(1, 3))
+                time.sleep(rng.uniform(0, 0.05))
+                process.kill()
+            stderr = self.end(process)
+            self.assertIn(process.returncode, (0, -signal.SIGKILL), stderr)
+            kills += process.returncode != 0
+            arguments = ["train", "--resume", out]
+        self.assertGreaterEqual(kills, 2)
+        self.assert_same_as_whole(out)
+
+    def test_ctrl_c_saves_and_says_how_to_go_on(self):
+        for kind in (signal.SIGINT, signal.SIGTERM):
+            out = self.folder / f"a run, ended by {kind.name}"
+            process = start("train", *small(**OPTIONS), "--out", out)
+            self.wait_for_lines(process, 2)
+            process.send_signal(kind)
+            stderr = self.end(process)
+            self.assertEqual(process.returncode, 130, stderr)
+            said = re.fullmatch(r"stopped and saved after round (\d+) of 24; go on with: signvote (train .*)",
+                                stderr.splitlines()[-1])
+            self.assertTrue(said, stderr)
+            self.assertEqual(set(os.listdir(out)), FILES - {"summary.json"})
+            self.succeed("eval", out)  # the model as it is now
+
+            resumed = self.succeed(*shlex.split(said[2]))
+            first_round = re.search(r"^round +(\d+)/24", resumed.stderr, re.MULTILINE)[1]
+            self.assertEqual(int(first_round), int(said[1]) + 1)
+            self.assert_same_as_whole(out)
+
+
+class Finished(Case):
+    def test_goes_on_only_with_more_rounds(self):
+        options = {"batches": "4,9", "initial_rounds": 3, "eval_every": 5}
+        out = self.train("run", rounds=5, **options)
+        before = contents(out)
+        self.refuse(2, "train", "--resume", out, says="finished its 5 rounds")
+        self.refuse(2, "train", "--resume", out, "--rounds", 5, says="finished its 5 rounds")
+        self.refuse(2, "train", "--resume", out, "--rounds", 4, says="more than --rounds 4")
+        self.assertEqual(contents(out), before)
+
+        self.succeed("train", "--resume", out, "--rounds", 10, "--threads", 1, "--save-every", 2)
+        at_once = self.train("at_once", rounds=10, **options)
+        self.assertEqual(without_timing(summary(out)), without_timing(summary(at_once)))
+        self.assertEqual(without_timing(metrics(out)), without_timing(metrics(at_once)))
+        self.assertEqual((config(out)["rounds"], config(out)["save_every"]), (10, 2))
+
+
+class Refused(Case):
+    def test_other_settings(self):
+        out = self.train("run", rounds=2)
+        before = contents(out)
+        for flag, value in {"--seed": 1, "--step": 1, "--batches": "3x4", "--out": self.folder / "other"}.items():
+            self.refuse(2, "train", "--resume", out, "--rounds", 4, flag, value, says=f"{flag} cannot be changed")
+        self.refuse(2, "train", "--resume", out, "--config", out / "config.toml", says="leave --config out")
+        self.assertEqual(contents(out), before)
+
+        edited = (out / "config.toml").read_text().replace("seed = 0", "seed = 1")
+        (out / "config.toml").write_text(edited)
+        self.refuse(2, "train", "--resume", out, "--rounds", 4, says=["config.toml", "other settings"])
+        self.assertEqual(contents(out), {**before, "config.toml": edited.encode()})
+
+    def test_no_run_there(self):
+        self.refuse(2, "train", "--resume", self.folder, says="holds no run")
+        self.refuse(2, "train", "--resume", self.folder / "nothing", says="holds no run")
+        self.assertEqual(contents(self.folder), {})
+
+    def test_a_damaged_checkpoint(self):
+        out = self.train("run", rounds=2)
+        before = contents(out)
+        good = before["checkpoint.bin"]
+        middle = len(good) // 2
+        damages = {"empty": b"", "cut in half": good[:middle], "another magic": b"X" + good[1:],
+                   "a bit flipped": good[:middle] + bytes([good[middle] ^ 1]) + good[middle + 1:]}
+        for name, bad in damages.items():
+            with self.subTest(name):
+                (out / "checkpoint.bin").write_bytes(bad)
+                self.refuse(1, "train", "--resume", out, "--rounds", 4, says="checkpoint.bin'")
+                self.assertEqual(contents(out), {**before, "checkpoint.bin": bad})
+
+        (out / "checkpoint.bin").write_bytes(good)
+        self.succeed("train", "--resume", out, "--rounds", 4)
+        self.assertEqual(summary(out)["model_sha256"], self.sha256("at_once", rounds=4))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+"""signvote train: its run folder, the same bytes whatever the threads, and what it shows meanwhile."""
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+
+from helper import ENVIRONMENT, FILES, SIGNVOTE, TIMEOUT, Case, cifar10, config, flags, main, metrics, mnist, run, small, summary
+
+
+class RunFolder(Case):
+    def test_files_summary_and_metrics(self):
+        out = self.train("run", batches="4,4,8", rounds=7, eval_every=3, initial_rounds=4, seed=5)
+        self.assertEqual(set(os.listdir(out)), FILES)
+
+        result = summary(out)
+        expected = {"method": "it", "dataset": "mnist", "model": "cnn", "parameters": 582026, "workers": 3,
+                    "batches": "4,4,8", "partition": "iid", "rounds": 7, "step": 0.001, "initial_rounds": 4, "seed": 5,
+                    "absences": 0}
+        self.assertEqual({key: result[key] for key in expected}, expected)
+        self.assertRegex(result["model_sha256"], r"\A[0-9a-f]{64}\Z")
+        self.assertTrue(0 <= result["test_accuracy"] <= 1)
+        self.assertAlmostEqual(result["test_accuracy"] * 300, round(result["test_accuracy"] * 300))  # test images
+        for direction in ("up", "down"):
+            self.assertTrue(0.1 < result[f"bits_per_parameter_{direction}"] < 1.3, result)
+        self.assertGreater(result["samples_per_second"], 0)
+        self.assertGreater(result["seconds"], 7 * 16 / result["samples_per_second"])
+        self.assertEqual(len(result["mean_error_rates"]), 3)
+
+        rows = metrics(out)
+        self.assertEqual([row["round"] for row in rows], [3, 6, 7])
+        for row in rows:
+            self.assertEqual(set(row), {"round", "test_accuracy", "test_loss", "train_loss", "bits_per_parameter_up",
+                                        "bits_per_parameter_down", "seconds"})
+        for key in ("test_accuracy", "bits_per_parameter_up", "bits_per_parameter_down"):
+            self.assertEqual(rows[-1][key], result[key])
+        self.assertEqual(rows, sorted(rows, key=lambda row: row["seconds"]))
+
+    def test_the_last_round_is_tested_once(self):
+        self.assertEqual([row["round"] for row in metrics(self.train("run", rounds=6, eval_every=3))], [3, 6])
+
+    def test_config_repeats_the_run(self):
+        # The data folder is given relative to another folder than the repetition starts in.
+        first = self.folder / "first"
+        self.succeed("train", *small(data=mnist().name, method="mv", batches="4,2x5", partition="dirichlet:0.5",
+                                     seed=3, step=2e-3, eval_every=2, micro_batch=3), "--out", first,
+                     cwd=mnist().parent)
+        second = self.folder / "second"
+        self.succeed("train", "--config", first / "config.toml", "--out", second, cwd=self.folder)
+        self.assertEqual(summary(second)["model_sha256"], summary(first)["model_sha256"])
+        self.assertEqual(config(second), config(first))
+        self.assertEqual(config(second)["batches"], "4,2x5")
+        self.assertEqual(config(second)["step"], 2e-3)
+
+    def test_flags_go_before_the_file(self):
+        file = self.folder / "settings.toml"
+        file.write_text('method = "mv"\nrounds = 9\nseed = 1\nworkers = 3\nbatches = "3x4"\neval-every = 2\n')
+        out = self.folder / "run"
+        self.succeed("train", "--config", file, *flags({"data": mnist(), "rounds": 2, "seed": 7, "batches": "4,5"}),
+                     "--out", out)
+        result = summary(out)
+        self.assertEqual((result["method"], result["rounds"], result["seed"]), ("mv", 2, 7))
+        self.assertEqual((result["workers"], result["batches"]), (2, "4,5"))
+        self.assertEqual(config(out)["eval_every"], 2)
+
+    def test_every_flag_is_a_key(self):
+        shown = set(re.findall(r"^  --([a-z-]+)", run("train", "--help").stdout, re.MULTILINE))
+        own = {"config", "resume"}
+        keys = {"dataset": "mnist", "data": str(mnist()), "model": "cnn", "method": "mv", "workers": 3,
+                "batches": "1,2,3", "partition": "shared", "rounds": 2, "step": 0.002, "initial_rounds": 3, "clip": 4.5,
+                "eval_every": 1, "save_every": 1, "seed": 11, "threads": 1, "micro_batch": 2, "engine": "local",
+                "out": str(self.folder / "run")}
+        self.assertEqual(shown - own, {key.replace("_", "-") for key in keys} | {"batch-mode"})
+
+        file = self.folder / "all.toml"
+        file.write_text("".join(f"{key} = {value!r}\n" for key, value in keys.items()))
+        self.succeed("train", "--config", file)
+        self.assertEqual(config(self.folder / "run"), {key: keys[key] for key in keys if key != "out"})
+        self.assertEqual([row["round"] for row in metrics(self.folder / "run")], [1, 2])
+
+        file.write_text("batch_mode = 1\nrounds = 1\n")
+        out = self.folder / "mode1"
+        self.succeed("train", "--config", file, "--data", mnist(), "--out", out)
+        self.assertEqual((summary(out)["workers"], summary(out)["batches"]), (15, "15x64"))
+
+    def test_the_default_folder_is_named_after_the_run(self):
+        self.succeed("train", *small(rounds=1, method="mv", seed=4), cwd=self.folder)
+        self.assertEqual(summary(self.folder / "runs/mnist-cnn-mv-seed4")["seed"], 4)
+
+
+class SameBytes(Case):
+    def test_whatever_the_threads(self):
+        # Batches of one, two and three parts, and one of a single sample.
+        shas = {threads: self.sha256(f"threads{threads}", threads=threads, batches="1,40,16,7,17", micro_batch=16,
+                                     initial_rounds=2) for threads in (1, 2, 3)}
+        self.assertEqual(len(set(shas.values())), 1, shas)
+        self.assertNotIn(self.sha256("seed1", threads=2, batches="1,40,16,7,17", micro_batch=16, initial_rounds=2,
+                                     seed=1), shas.values())
+
+    def test_methods_differ_after_the_initial_phase_only(self):
+        def sha256(method, rounds):
+            return self.sha256(f"{method}{rounds}", method=method, rounds=rounds, initial_rounds=3)
+
+        self.assertEqual(sha256("it", 3), sha256("mv", 3))
+        self.assertNotEqual(sha256("it", 5), sha256("mv", 5))
+
+    def test_every_partition_runs_and_matters(self):
+        shas = [self.sha256(f"run{i}", rounds=2, partition=rule)
+                for i, rule in enumerate(["iid", "shared", "labels:2", "dirichlet:0.5"])]
+        self.assertEqual(len(set(shas)), 4, shas)
+
+    def test_batch_norm(self):
+        options = {"dataset": "cifar10", "data": cifar10(), "model": "resnet20", "batches": "2,4", "rounds": 2}
+        shas = [self.sha256(f"threads{threads}", threads=threads, **options) for threads in (1, 2)]
+        self.assertEqual(shas[0], shas[1])
+
+
+def on_a_terminal(arguments, columns=100):
+    """Runs the program with stderr on a pseudo-terminal; returns exit code, stdout and what the terminal got."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = subprocess.Popen([SIGNVOTE, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=theirs, env={**ENVIRONMENT, "TERM": "xterm"})
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:  # the other side is closed
+            break
+        if not part:
+            break
+        shown += part
+    os.close(ours)
+    stdout, _ = process.communicate(timeout=TIMEOUT)
+    return process.returncode, stdout.decode(), shown.decode().replace("\r\n", "\n")
+
+
+class Output(Case):
+    def test_plain_lines_elsewhere_than_on_a_terminal(self):
+        result = self.succeed("train", *small(rounds=5, eval_every=2), "--out", self.folder / "run")
+        self.assertNotRegex(result.stderr, r"[\r\x1b]")
+        self.assertEqual(re.findall(r"^round (\d)/5 ", result.stderr, re.MULTILINE), ["1", "2", "4", "5"])
+        self.assertRegex(result.stderr, r"round 5/5 +100 % +accuracy \d+\.\d\d % +loss \d\S+ .*\d (rounds/s|s/round) ")
+        self.assertIn(summary(self.folder / "run")["model_sha256"], result.stdout)
+        self.assertNotRegex(result.stdout, r"[\r\x1b]|round \d")
+
+    def test_a_redrawn_line_on_a_terminal(self):
+        code, stdout, shown = on_a_terminal(["train", *small(rounds=8, eval_every=4), "--out", self.folder / "run"])
+        self.assertEqual(code, 0, shown)
+        introduction, line, rest = shown.split("\n")
+        self.assertIn("3 workers", introduction)
+        draws = line.split("\r")[1:]
+        self.assertGreaterEqual(len(draws), 2)  # the first round and the last, at least
+        for draw in draws:
+            self.assertRegex(draw, r"\Around [1-8]/8 [^\r\n\x1b]*\x1b\[K\Z")
+        self.assertIn("100 %", draws[-1])
+        self.assertEqual(rest, "")
+        self.assertNotRegex(stdout, r"[\r\x1b]")
+
+
+class Divergence(Case):
+    OPTIONS = {"step": 1e12, "rounds": 20, "batches": "3x4"}
+    WARNING = (r"round (\d+): worker ([012]) abstains, its gradient is NaN or infinite at "
+               r"[a-z0-9]+\.(?:weight|bias)\[\d+\] \(coordinate \d+\)")
+
+    def test_ends_the_run_with_a_message(self):
+        result = run("train", *small(**self.OPTIONS), "--out", self.folder / "run")
+        self.assertEqual(result.returncode, 1)
+        *lines, last = result.stderr.splitlines()
+        self.assertRegex(last, r"\Asignvote: round \d+: every worker's gradient .* has diverged; try a smaller --step\Z")
+        failed = re.search(r"round (\d+):", last)[1]
+        warnings = [match.groups() for match in map(re.compile(self.WARNING + r"\Z").match, lines) if match]
+        self.assertEqual({worker for round, worker in warnings if round == failed}, {"0", "1", "2"})
+        self.assertEqual(result.stdout, "")
+        self.assertFalse((self.folder / "run/summary.json").exists())
+
+    def test_warnings_have_lines_of_their_own_on_a_terminal(self):
+        code, _, shown = on_a_terminal(["train", *small(**self.OPTIONS), "--out", self.folder / "run"])
+        self.assertEqual(code, 1)
+        *lines, last, rest = shown.split("\n")
+        warnings = [line for line in lines if "abstains" in line]
+        self.assertGreaterEqual(len(warnings), 3)
+        for line in warnings:  # after the progress line was cleared
+            self.assertRegex(line, r"\A(\r[^\r]*)*\r\x1b\[K" + self.WARNING + r"\Z")
+        self.assertRegex(last, r"\Asignvote: [^\r\x1b]*\Z")
+        self.assertEqual(rest, "")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,411 @@
+// Every kernel against a plain twin, one coordinate at a time, at sizes around words and vectors.
+//
+// The twins work on a vector of signs; the planes are made from it and read back. Memory is exactly as
+// long as the contract says, so the address sanitizer sees a kernel that reads or writes further, and
+// what lies outside a kernel's range is filled with a pattern that must survive.
+#include "kernels/kernels.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "kernels/weight.h"
+
+namespace signvote::kernels {
+namespace {
+
+using Signs = std::vector<int>;
+using Words = std::vector<std::uint64_t>;
+
+constexpr std::uint64_t kUntouched = 0xa5c3'0ff0'5a3c'9669;
+constexpr std::size_t kSizes[] = {1,   2,   3,   5,   7,    8,    15,   16,   17,  31,  32,
+                                  33,  63,  64,  65,  95,   127,  128,  129,  191, 255, 256,
+                                  257, 511, 512, 513, 1000, 1023, 1024, 1025, 5000};
+
+std::size_t word_count(std::size_t n) { return (n + 63) / 64; }
+
+std::size_t arbitrary_size() {
+  return *rc::gen::oneOf(rc::gen::elementOf(std::vector<std::size_t>(std::begin(kSizes), std::end(kSizes))),
+                         rc::gen::inRange<std::size_t>(1, 700));
+}
+
+// Contents come from one seed: rapidcheck shrinks sizes and seeds, not thousands of numbers.
+std::mt19937_64 arbitrary_source() { return std::mt19937_64(*rc::gen::arbitrary<std::uint32_t>()); }
+
+int below(std::mt19937_64& source, int bound) {
+  return static_cast<int>(source() % static_cast<unsigned>(bound));
+}
+
+// Of a random temper: nobody, few, many or all abstain; and so with the minus signs.
+Signs random_signs(std::mt19937_64& source, std::size_t n) {
+  constexpr std::array<int, 4> kPercent = {0, 10, 60, 100};
+  const int present = kPercent[source() % 4];
+  const int minus = kPercent[source() % 4];
+  Signs signs(n);
+  for (int& sign : signs) sign = below(source, 100) >= present ? 0 : below(source, 100) < minus ? -1 : 1;
+  return signs;
+}
+
+struct Vote {
+  Words present, negative;
+
+  explicit Vote(std::size_t words, std::uint64_t fill = 0) : present(words, fill), negative(words, fill) {}
+  explicit Vote(const Signs& signs) : Vote(word_count(signs.size())) {
+    for (std::size_t i = 0; i < signs.size(); ++i) {
+      if (signs[i] != 0) present[i / 64] |= std::uint64_t{1} << (i % 64);
+      if (signs[i] < 0) negative[i / 64] |= std::uint64_t{1} << (i % 64);
+    }
+  }
+  Planes planes() const { return {present.data(), negative.data()}; }
+  bool operator==(const Vote&) const = default;
+};
+
+std::ostream& operator<<(std::ostream& out, const Vote& vote) {
+  for (std::size_t w = 0; w < vote.present.size(); ++w)
+    out << std::hex << vote.present[w] << '/' << vote.negative[w] << ' ';
+  return out;
+}
+
+struct Range {
+  std::size_t first, last;
+};
+
+Range arbitrary_range(std::size_t words) {
+  if (*rc::gen::arbitrary<bool>()) return {0, words};
+  const auto first = *rc::gen::inRange<std::size_t>(0, words + 1);
+  return {first, *rc::gen::inRange<std::size_t>(first, words + 1)};
+}
+
+// The verdict a kernel should have left in words filled with kUntouched.
+Vote within(const Range& range, const Signs& verdict) {
+  Vote expected(word_count(verdict.size()), kUntouched);
+  const Vote whole(verdict);
+  for (std::size_t word = range.first; word < range.last; ++word) {
+    expected.present[word] = whole.present[word];
+    expected.negative[word] = whole.negative[word];
+  }
+  return expected;
+}
+
+int sign_of(std::int64_t sum) { return (sum > 0) - (sum < 0); }
+
+// --- pack ---
+
+// The three formats as bits: those of infinity, and of the smallest number that is not denormal.
+template <class Number>
+struct Format;
+template <>
+struct Format<float> {
+  using Bits = std::uint32_t;
+  static constexpr Bits kInfinity = 0x7f80'0000, kNormal = 0x0080'0000;
+};
+template <>
+struct Format<double> {
+  using Bits = std::uint64_t;
+  static constexpr Bits kInfinity = 0x7ff0'0000'0000'0000, kNormal = 0x0010'0000'0000'0000;
+};
+template <>
+struct Format<std::uint16_t> {  // bfloat16
+  using Bits = std::uint16_t;
+  static constexpr Bits kInfinity = 0x7f80, kNormal = 0x0080;
+};
+
+template <class Number>
+class Pack : public testing::Test {
+ public:
+  using Bits = typename Format<Number>::Bits;
+  static constexpr Bits kMinus = std::numeric_limits<Bits>::max() / 2 + 1;
+
+  // Zeros, the smallest and largest of their kinds, and anything finite; of either sign.
+  static Bits finite_bits(std::mt19937_64& source) {
+    constexpr Bits kInfinity = Format<Number>::kInfinity;
+    constexpr Bits kNormal = Format<Number>::kNormal;
+    const std::array<Bits, 9> magnitudes = {0,
+                                            0,
+                                            0,
+                                            1,
+                                            kNormal - 1,
+                                            kNormal,
+                                            kInfinity - 1,
+                                            static_cast<Bits>(source() % kNormal),
+                                            static_cast<Bits>(source() % kInfinity)};
+    return static_cast<Bits>(magnitudes[source() % magnitudes.size()] | (source() % 2 == 0 ? 0 : kMinus));
+  }
+  // An infinity, or a NaN: quiet, signalling, with any payload.
+  static Bits bad_bits(std::mt19937_64& source) {
+    constexpr Bits kInfinity = Format<Number>::kInfinity;
+    const std::array<Bits, 4> magnitudes = {kInfinity, static_cast<Bits>(kInfinity + 1),
+                                            static_cast<Bits>(kMinus - 1),
+                                            static_cast<Bits>(kInfinity + source() % (kMinus - kInfinity))};
+    return static_cast<Bits>(magnitudes[source() % magnitudes.size()] | (source() % 2 == 0 ? 0 : kMinus));
+  }
+  static std::vector<Number> finite_numbers(std::mt19937_64& source, std::size_t n) {
+    std::vector<Number> values(n);
+    for (Number& value : values) value = std::bit_cast<Number>(finite_bits(source));
+    return values;
+  }
+  static Signs signs_of(const std::vector<Number>& values) {
+    Signs signs;
+    for (const Number value : values) {
+      const Bits bits = std::bit_cast<Bits>(value);
+      signs.push_back((bits & (kMinus - 1)) == 0 ? 0 : (bits & kMinus) != 0 ? -1 : 1);
+    }
+    return signs;
+  }
+};
+
+using Numbers = testing::Types<float, double, std::uint16_t>;
+TYPED_TEST_SUITE(Pack, Numbers);
+
+TYPED_TEST(Pack, FiniteNumbersGiveTheirSigns) {
+  EXPECT_TRUE(rc::check("zeros abstain, denormals do not", [] {
+    const std::size_t n = arbitrary_size();
+    auto source = arbitrary_source();
+    const std::vector<TypeParam> values = TestFixture::finite_numbers(source, n);
+    Vote packed(word_count(n), kUntouched);
+    RC_ASSERT(pack(values.data(), n, packed.present.data(), packed.negative.data()) == n);
+    RC_ASSERT(packed == Vote(TestFixture::signs_of(values)));
+  }));
+}
+
+TYPED_TEST(Pack, TheFirstBadNumberIsFound) {
+  EXPECT_TRUE(rc::check("wherever it is; the words before it are packed", [] {
+    const std::size_t n = arbitrary_size();
+    auto source = arbitrary_source();
+    std::vector<TypeParam> values = TestFixture::finite_numbers(source, n);
+    const Signs signs = TestFixture::signs_of(values);
+    const auto first = *rc::gen::inRange<std::size_t>(0, n);
+    values[first] = std::bit_cast<TypeParam>(TestFixture::bad_bits(source));
+    for (auto more = *rc::gen::inRange(0, 4); more > 0; --more)
+      values[first + source() % (n - first)] = std::bit_cast<TypeParam>(TestFixture::bad_bits(source));
+    Vote packed(word_count(n), kUntouched);
+    RC_ASSERT(pack(values.data(), n, packed.present.data(), packed.negative.data()) == first);
+    packed.present.resize(first / 64);
+    packed.negative.resize(first / 64);
+    RC_ASSERT(packed ==
+              Vote(Signs(signs.begin(), signs.begin() + static_cast<std::ptrdiff_t>(first / 64 * 64))));
+  }));
+}
+
+TYPED_TEST(Pack, EveryPlaceOfAWord) {
+  std::mt19937_64 source(1);
+  for (std::size_t n = 1; n <= 200; ++n) {
+    const std::vector<TypeParam> good = TestFixture::finite_numbers(source, n);
+    for (std::size_t bad = 0; bad < n; ++bad) {
+      std::vector<TypeParam> values = good;
+      values[bad] = std::bit_cast<TypeParam>(TestFixture::bad_bits(source));
+      Vote packed(word_count(n));
+      ASSERT_EQ(pack(values.data(), n, packed.present.data(), packed.negative.data()), bad) << "of " << n;
+    }
+  }
+}
+
+// All 65,536 bfloat16 numbers, against the floats they are the upper half of.
+TEST(PackBFloat16, EveryNumberLikeItsFloat) {
+  for (std::uint32_t bits = 0; bits < 65'536; ++bits) {
+    const auto number = static_cast<std::uint16_t>(bits);
+    const auto value = std::bit_cast<float>(bits << 16);
+    Vote packed(1);
+    const std::size_t bad = pack(&number, 1, packed.present.data(), packed.negative.data());
+    ASSERT_EQ(bad, std::isfinite(value) ? 1U : 0U) << std::hex << bits;
+    if (bad == 1) {
+      ASSERT_EQ(packed, Vote(Signs{(value > 0) - (value < 0)})) << std::hex << bits;
+    }
+  }
+}
+
+TEST(PackNothing, IsNothing) {
+  EXPECT_EQ(pack(static_cast<const float*>(nullptr), 0, nullptr, nullptr), 0U);
+  EXPECT_EQ(pack(static_cast<const double*>(nullptr), 0, nullptr, nullptr), 0U);
+  EXPECT_EQ(pack(static_cast<const std::uint16_t*>(nullptr), 0, nullptr, nullptr), 0U);
+}
+
+// --- step ---
+
+TEST(Step, LikeEquation5) {
+  EXPECT_TRUE(rc::check("x - delta * u, bit for bit; an abstention keeps every bit", [] {
+    const std::size_t n = arbitrary_size();
+    auto source = arbitrary_source();
+    const Signs signs = random_signs(source, n);
+    const Vote verdict(signs);
+    const auto delta = *rc::gen::element(1e-3F, 1e-4F, 0.1F, 1.0F, 1e30F, 1e-42F, -1e-3F, 0.0F);
+    std::vector<float> before(n);
+    for (float& x : before)  // any bits at all, but mostly of the size of parameters
+      x = below(source, 4) == 0 ? std::bit_cast<float>(static_cast<std::uint32_t>(source()))
+                                : static_cast<float>(below(source, 2'000'001) - 1'000'000) * 1e-6F;
+    const std::array<std::uint32_t, 6> special = {0, 0x8000'0000, 0x7fc0'1234, 0xff80'0001, 0x7f80'0000, 1};
+    for (int i = 0; i < 5; ++i) before[source() % n] = std::bit_cast<float>(special[source() % 6]);
+    std::vector<float> after = before;
+    step(after.data(), n, verdict.present.data(), verdict.negative.data(), delta);
+    for (std::size_t i = 0; i < n; ++i) {
+      const float expected = signs[i] == 0 ? before[i] : before[i] - delta * static_cast<float>(signs[i]);
+      if (signs[i] != 0 && std::isnan(expected))  // which NaN comes of a NaN is the processor's choice
+        RC_ASSERT(std::isnan(after[i]));
+      else
+        RC_ASSERT(std::bit_cast<std::uint32_t>(after[i]) == std::bit_cast<std::uint32_t>(expected));
+    }
+  }));
+}
+
+TEST(Step, TouchesNothingPastN) {
+  for (const std::size_t n : kSizes) {
+    std::vector<float> x(n + 64, 1.0F);
+    const Vote verdict(Signs(n, 1));
+    step(x.data(), n, verdict.present.data(), verdict.negative.data(), 0.5F);
+    EXPECT_EQ(std::count(x.begin(), x.end(), 0.5F), static_cast<std::ptrdiff_t>(n));
+    EXPECT_EQ(std::count(x.begin() + static_cast<std::ptrdiff_t>(n), x.end(), 1.0F), 64);
+  }
+}
+
+// --- majority ---
+
+void check_majority(std::size_t voters, std::size_t n, std::mt19937_64 source, const Range& range) {
+  std::vector<Vote> ballots;
+  std::vector<Planes> planes;
+  std::vector<int> sums(n);
+  ballots.reserve(voters);
+  for (std::size_t m = 0; m < voters; ++m) {
+    const Signs signs = random_signs(source, n);
+    for (std::size_t i = 0; i < n; ++i) sums[i] += signs[i];
+    ballots.emplace_back(signs);
+    planes.push_back(ballots.back().planes());
+  }
+  Signs expected;
+  for (const int sum : sums) expected.push_back(sign_of(sum));
+  Vote verdict(word_count(n), kUntouched);
+  majority(planes, range.first, range.last, verdict.present.data(), verdict.negative.data());
+  RC_ASSERT(verdict == within(range, expected));
+}
+
+TEST(Majority, LikeASumOfSigns) {
+  EXPECT_TRUE(rc::check("any number of ballots, any range", [] {
+    const auto voters = *rc::gen::oneOf(rc::gen::inRange<std::size_t>(0, 71),
+                                        rc::gen::element<std::size_t>(127, 128, 255, 256, 300));
+    const std::size_t n = arbitrary_size();
+    check_majority(voters, n, arbitrary_source(), arbitrary_range(word_count(n)));
+  }));
+}
+
+TEST(Majority, EveryNumberOfBallots) {
+  EXPECT_TRUE(rc::check("M = 0 to 70", [](std::uint32_t seed) {
+    for (std::size_t voters = 0; voters <= 70; ++voters)
+      check_majority(voters, 65, std::mt19937_64(seed + voters), {0, 2});
+  }));
+}
+
+// Every possible outcome of M ballots: p say plus, q minus, the others abstain.
+TEST(Majority, EveryOutcome) {
+  for (const std::size_t voters : {1U, 2U, 3U, 4U, 7U, 8U, 15U, 16U, 31U, 32U, 63U, 64U, 70U}) {
+    Signs expected;
+    std::vector<Signs> ballots(voters);
+    for (std::size_t plus = 0; plus <= voters; ++plus)
+      for (std::size_t minus = 0; plus + minus <= voters; ++minus) {
+        expected.push_back(sign_of(static_cast<std::int64_t>(plus) - static_cast<std::int64_t>(minus)));
+        for (std::size_t m = 0; m < voters; ++m)
+          ballots[m].push_back(m < plus ? 1 : m < plus + minus ? -1 : 0);
+      }
+    const std::vector<Vote> votes(ballots.begin(), ballots.end());
+    std::vector<Planes> planes;
+    for (const Vote& vote : votes) planes.push_back(vote.planes());
+    Vote verdict(word_count(expected.size()), kUntouched);
+    majority(planes, 0, verdict.present.size(), verdict.present.data(), verdict.negative.data());
+    EXPECT_EQ(verdict, Vote(expected)) << voters << " ballots";
+  }
+}
+
+// --- weighted_vote ---
+
+TEST(WeightedVote, LikeEquation3) {
+  EXPECT_TRUE(rc::check("the sign of the sum of weights, in any range", [] {
+    const std::size_t n = arbitrary_size();
+    const auto voters = *rc::gen::inRange<std::size_t>(0, 71);
+    const std::int16_t clip =
+        clip_units(*rc::gen::element(0.01, 1.0, 10.0, kMaxClip));  // the least ties most
+    auto source = arbitrary_source();
+    std::vector<Vote> ballots;
+    std::vector<std::vector<std::uint16_t>> half_errors(voters, std::vector<std::uint16_t>(n));
+    std::vector<WeightedBallot> workers;
+    std::vector<std::int64_t> sums(n);
+    ballots.reserve(voters);
+    for (std::size_t m = 0; m < voters; ++m) {
+      constexpr std::array<int, 5> kRounds = {1, 2, 100, 20'000, 32'767};
+      const int rounds = below(source, 2) == 0 ? kRounds[source() % 5] : 1 + below(source, 32'767);
+      const int temper = below(source, 4);  // always right, at chance, always wrong, or anything
+      const Signs signs = random_signs(source, n);
+      for (std::size_t i = 0; i < n; ++i) {
+        const int count = temper == 3 ? below(source, 2 * rounds + 1) : temper * rounds;
+        half_errors[m][i] = static_cast<std::uint16_t>(count);
+        sums[i] += signs[i] * weight(half_errors[m][i], static_cast<std::uint32_t>(rounds), clip);
+      }
+      ballots.emplace_back(signs);
+      workers.push_back({ballots.back().planes(), half_errors[m].data(), static_cast<std::uint32_t>(rounds)});
+    }
+    Signs expected;
+    for (const std::int64_t sum : sums) expected.push_back(sign_of(sum));
+    const Range range = arbitrary_range(word_count(n));
+    Vote verdict(word_count(n), kUntouched);
+    weighted_vote(workers, clip, n, range.first, range.last, verdict.present.data(), verdict.negative.data());
+    RC_ASSERT(verdict == within(range, expected));
+  }));
+}
+
+// 300 workers at the largest clip sum to 609,300; one more that contradicts them all changes nothing.
+TEST(WeightedVote, UnanimousSumsDoNotOverflow) {
+  constexpr std::size_t kN = 129;
+  for (const std::size_t voters : {16U, 17U, 18U, 33U, 70U, 300U})
+    for (const std::uint16_t half_errors : {0, 65'534})
+      for (const int sign : {-1, 1}) {
+        const std::vector<std::uint16_t> row(kN, half_errors);
+        const Vote ballot(Signs(kN, sign));
+        const Vote contrary(Signs(kN, -sign));
+        std::vector<WeightedBallot> workers(voters, {ballot.planes(), row.data(), 32'767});
+        workers.push_back({contrary.planes(), row.data(), 32'767});
+        Vote verdict(word_count(kN), kUntouched);
+        weighted_vote(workers, clip_units(kMaxClip), kN, 0, word_count(kN), verdict.present.data(),
+                      verdict.negative.data());
+        EXPECT_EQ(verdict, Vote(Signs(kN, half_errors == 0 ? sign : -sign))) << voters << " workers";
+      }
+}
+
+// --- count_half_errors ---
+
+TEST(CountHalfErrors, LikeEquation4) {
+  EXPECT_TRUE(rc::check("1 - Y * U more, inside the range alone", [] {
+    const std::size_t n = arbitrary_size();
+    auto source = arbitrary_source();
+    const Signs y = random_signs(source, n);
+    const Signs u = random_signs(source, n);
+    const Vote ballot(y);
+    const Vote verdict(u);
+    const Range range = arbitrary_range(word_count(n));
+    std::vector<std::uint16_t> counts(n);
+    for (auto& count : counts)
+      count = static_cast<std::uint16_t>(below(source, 65'534));  // 65,535 at most, then
+    std::vector<std::uint16_t> expected = counts;
+    for (std::size_t i = 64 * range.first; i < std::min(n, 64 * range.last); ++i)
+      expected[i] = static_cast<std::uint16_t>(expected[i] + 1 - y[i] * u[i]);
+    count_half_errors(ballot.planes(), verdict.planes(), n, range.first, range.last, counts.data());
+    RC_ASSERT(counts == expected);
+  }));
+}
+
+TEST(CountHalfErrors, EveryPair) {
+  for (const int y : {-1, 0, 1})
+    for (const int u : {-1, 0, 1}) {
+      std::vector<std::uint16_t> counts(3, 10);
+      count_half_errors(Vote(Signs(3, y)).planes(), Vote(Signs(3, u)).planes(), 3, 0, 1, counts.data());
+      const int more = y == 0 || u == 0 ? 1 : y == u ? 0 : 2;
+      EXPECT_EQ(counts, std::vector<std::uint16_t>(3, static_cast<std::uint16_t>(10 + more)))
+          << y << ' ' << u;
+    }
+}
+
+}  // namespace
+}  // namespace signvote::kernels
