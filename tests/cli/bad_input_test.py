@@ -14,47 +14,95 @@ class Usage(Case):
         self.assertEqual(contents(self.folder), {})
 
     def test_unknown_words_and_the_nearest_known(self):
-        self.refuse_each(2, [
-            (["train", "--round", 3], "unknown flag '--round'; did you mean --rounds?"),
-            (["train", "--batch_mode=4"], "unknown flag '--batch_mode'; did you mean --batch-mode?"),
-            (["train", "--qqqqqqqqqqq"], "unknown flag '--qqqqqqqqqqq'; see signvote train --help"),
-            (["train", "twice"], "unknown argument 'twice'; see signvote train --help"),
-            (["trian"], "unknown argument 'trian'; did you mean train?"),
-            (["reproduce", "figure2"], "unknown argument 'figure2'; did you mean figure1?"),
-        ])
+        self.refuse_each(
+            2,
+            [
+                (["train", "--round", 3], "unknown flag '--round'; did you mean --rounds?"),
+                (["train", "--batch_mode=4"], "unknown flag '--batch_mode'; did you mean --batch-mode?"),
+                (["train", "--qqqqqqqqqqq"], "unknown flag '--qqqqqqqqqqq'; see signvote train --help"),
+                (["train", "twice"], "unknown argument 'twice'; see signvote train --help"),
+                (["trian"], "unknown argument 'trian'; did you mean train?"),
+                (["reproduce", "figure2"], "unknown argument 'figure2'; did you mean figure1?"),
+            ],
+        )
 
     def test_missing_words(self):
-        self.refuse_each(2, [([], "see signvote --help"), (["reproduce"], "see signvote reproduce --help"),
-                             (["eval"], "model is required"), (["train", "--rounds"], "--rounds")])
+        self.refuse_each(
+            2,
+            [
+                ([], "see signvote --help"),
+                (["reproduce"], "see signvote reproduce --help"),
+                (["eval"], "model is required"),
+                (["train", "--rounds"], "--rounds"),
+            ],
+        )
 
     def test_numbers(self):
-        self.refuse_train([(["--rounds", value], f"--rounds is '{value}'; it must be a whole number from 1")
-                           for value in (0, -1, "abc", 1.5)])
-        self.refuse_train([(["--step", value], f"--step is '{value}'; it must be a number")
-                           for value in (0, "nan", "inf", "-1e-4")])
+        self.refuse_train(
+            [
+                (["--rounds", value], f"--rounds is '{value}'; it must be a whole number from 1")
+                for value in (0, -1, "abc", 1.5)
+            ]
+        )
+        self.refuse_train(
+            [
+                (["--step", value], f"--step is '{value}'; it must be a number")
+                for value in (0, "nan", "inf", "-1e-4")
+            ]
+        )
         self.refuse_train([(["--batch-mode", 5], "from 1 to 4"), (["--seed", -1], "--seed is '-1'")])
         self.refuse(2, "reproduce", "figure1", "--batch-modes", "1,5", says="--batch-modes")
 
     def test_batches(self):
-        self.refuse_train([(["--batches", value], f"--batches is '{value}'; write sizes like 14x4,904")
-                           for value in ("", "x4", "4x", "0", "4,,4", "4,")])
-        self.refuse_train([
-            (["--batches", "60000x1,60000x1"], "more than 65536 workers"),
-            (["--batch-mode", 4, "--batches", "15x4"], "--batch-mode and --batches are both given"),
-            (["--workers", 4, "--batches", "3x4"], "--workers is 4 but the batches 3x4 are those of 3 workers"),
-            (["--workers", 4, "--batch-mode", 4], "--workers is 4 but the batches 14x4,904 are those of 15 workers"),
-            (small(batches="4,501,4"), "worker 1 has a batch of 501 but holds only 500 samples"),
-        ])
+        self.refuse_train(
+            [
+                (["--batches", value], f"--batches is '{value}'; write sizes like 14x4,904")
+                for value in ("", "x4", "4x", "0", "4,,4", "4,")
+            ]
+        )
+        self.refuse_train(
+            [
+                (["--batches", "60000x1,60000x1"], "more than 65536 workers"),
+                (["--batch-mode", 4, "--batches", "15x4"], "--batch-mode and --batches are both given"),
+                (
+                    ["--workers", 4, "--batches", "3x4"],
+                    "--workers is 4 but the batches 3x4 are those of 3 workers",
+                ),
+                (
+                    ["--workers", 4, "--batch-mode", 4],
+                    "--workers is 4 but the batches 14x4,904 are those of 15 workers",
+                ),
+                (small(batches="4,501,4"), "worker 1 has a batch of 501 but holds only 500 samples"),
+            ]
+        )
 
     def test_choices(self):
-        self.refuse_train([([f"--{name}", "other"], f"--{name} is 'other'; take ")
-                           for name in ("dataset", "model", "method", "engine")])
-        self.refuse_train([(["--partition", value], f"partition is '{value}'; ")
-                           for value in ("all", "labels:0", "dirichlet:-1")])
+        self.refuse_train(
+            [
+                ([f"--{name}", "other"], f"--{name} is 'other'; take ")
+                for name in ("dataset", "model", "method", "engine")
+            ]
+        )
+        self.refuse_train(
+            [
+                (["--partition", value], f"partition is '{value}'; ")
+                for value in ("all", "labels:0", "dirichlet:-1")
+            ]
+        )
 
     def test_a_figure_that_the_data_cannot_serve(self):
-        self.refuse(2, "reproduce", "figure1", "--data", mnist(), "--rounds", 1, "--out", self.folder / "figure",
-                    says="a batch of 154")
+        self.refuse(
+            2,
+            "reproduce",
+            "figure1",
+            "--data",
+            mnist(),
+            "--rounds",
+            1,
+            "--out",
+            self.folder / "figure",
+            says="a batch of 154",
+        )
         self.assertEqual(contents(self.folder), {})
 
 
@@ -71,8 +119,11 @@ class ConfigFile(Case):
         for name, (text, _) in cases.items():
             (self.folder / f"{name}.toml").write_text(text)
         before = contents(self.folder)
-        self.refuse_each(2, [(["train", "--config", f"{name}.toml"], says) for name, (_, says) in cases.items()],
-                         cwd=self.folder)
+        self.refuse_each(
+            2,
+            [(["train", "--config", f"{name}.toml"], says) for name, (_, says) in cases.items()],
+            cwd=self.folder,
+        )
         self.refuse(1, "train", "--config", "none.toml", says=["none.toml", "No such file"], cwd=self.folder)
         self.assertEqual(contents(self.folder), before)
 
@@ -85,8 +136,14 @@ class DataFiles(Case):
 
     def refuse_data(self, says):
         before = contents(self.folder)
-        self.refuse(1, "train", *small(data=self.data), "--out", self.folder / "run",
-                    says=[*says, "signvote data fetch mnist"])
+        self.refuse(
+            1,
+            "train",
+            *small(data=self.data),
+            "--out",
+            self.folder / "run",
+            says=[*says, "signvote data fetch mnist"],
+        )
         self.assertEqual(contents(self.folder), before)
 
     def test_missing(self):
@@ -94,7 +151,13 @@ class DataFiles(Case):
         self.refuse_data([self.data, "has no t10k-labels-idx1-ubyte"])
         shutil.rmtree(self.data)
         self.refuse_data([self.data, "is not a folder"])
-        self.refuse(1, "train", "--out", self.folder / "run", says=["cache/signvote/mnist", "signvote data fetch mnist"])
+        self.refuse(
+            1,
+            "train",
+            "--out",
+            self.folder / "run",
+            says=["cache/signvote/mnist", "signvote data fetch mnist"],
+        )
 
     def test_truncated(self):
         os.truncate(self.data / "train-images-idx3-ubyte", 1000)
@@ -118,7 +181,9 @@ class OutFolder(Case):
 
     def test_below_a_file(self):
         (self.folder / "file").write_text("mine")
-        self.refuse(1, "train", *small(), "--out", self.folder / "file/run", says=["file/run", "Not a directory"])
+        self.refuse(
+            1, "train", *small(), "--out", self.folder / "file/run", says=["file/run", "Not a directory"]
+        )
         self.refuse(1, "train", *small(), "--out", self.folder / "file", says=["file"])
         self.assertEqual(contents(self.folder), {"file": b"mine"})
 
@@ -131,10 +196,19 @@ class OutFolder(Case):
         as_nobody = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
         for out in ("locked", "locked/run", "closed/run")[: 3 if as_nobody else 2]:
             with self.subTest(out):
-                result = subprocess.run([program, "train", *small(), "--out", self.folder / out], text=True,
-                                        capture_output=True, timeout=TIMEOUT, cwd="/", env=ENVIRONMENT, **as_nobody)
+                result = subprocess.run(
+                    [program, "train", *small(), "--out", self.folder / out],
+                    text=True,
+                    capture_output=True,
+                    timeout=TIMEOUT,
+                    cwd="/",
+                    env=ENVIRONMENT,
+                    **as_nobody,
+                )
                 self.assertEqual(result.returncode, 1, result.stderr)
-                self.assertRegex(result.stderr, r"\Asignvote: [^\n]*" + out + r"[^\n]*Permission denied[^\n]*\n\Z")
+                self.assertRegex(
+                    result.stderr, r"\Asignvote: [^\n]*" + out + r"[^\n]*Permission denied[^\n]*\n\Z"
+                )
                 self.assertEqual(contents(self.folder), before)
 
 
@@ -144,20 +218,28 @@ class FullDisk(Case):
         namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
         script = """set -e
             mount -t tmpfs -o size=1m none "$1"
-            "$2" train --data "$3" --batches 3x4 --rounds 4 --eval-every 1 --save-every 2 --out "$1/run" || echo "code $?"
+            train="--batches 3x4 --rounds 4 --eval-every 1 --save-every 2"
+            "$2" train --data "$3" $train --out "$1/run" || echo "code $?"
             ls "$1/run"
             mount -o remount,size=64m "$1"
             "$2" train --resume "$1/run"
             cat "$1/run/summary.json" > "$4" """
         try:
-            subprocess.run([*namespace, "mount", "-t", "tmpfs", "none", self.folder], check=True, capture_output=True)
+            subprocess.run(
+                [*namespace, "mount", "-t", "tmpfs", "none", self.folder], check=True, capture_output=True
+            )
         except (OSError, subprocess.CalledProcessError):
             self.skipTest("cannot mount a small disk here")
         (self.folder / "disk").mkdir()
         (self.folder / "saved").mkdir()
-        result = subprocess.run([*namespace, "sh", "-c", script, "sh", self.folder / "disk", SIGNVOTE, mnist(),
-                                 self.folder / "saved/summary.json"], text=True, capture_output=True, timeout=TIMEOUT,
-                                env=ENVIRONMENT)
+        arguments = [self.folder / "disk", SIGNVOTE, mnist(), self.folder / "saved/summary.json"]
+        result = subprocess.run(
+            [*namespace, "sh", "-c", script, "sh", *arguments],
+            text=True,
+            capture_output=True,
+            timeout=TIMEOUT,
+            env=ENVIRONMENT,
+        )
         self.assertEqual(result.returncode, 0, result.stderr)
         errors = [line for line in result.stderr.splitlines() if line.startswith("signvote: ")]
         self.assertEqual(len(errors), 1, result.stderr)
@@ -167,8 +249,14 @@ class FullDisk(Case):
 
     def test_results_that_cannot_be_printed(self):
         with open("/dev/full", "w") as full:
-            result = subprocess.run([SIGNVOTE, "--help"], stdout=full, stderr=subprocess.PIPE, text=True,
-                                    timeout=TIMEOUT, env=ENVIRONMENT)
+            result = subprocess.run(
+                [SIGNVOTE, "--help"],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                timeout=TIMEOUT,
+                env=ENVIRONMENT,
+            )
         self.assertEqual(result.returncode, 1)
         self.assertRegex(result.stderr, r"\Asignvote: [^\n]*No space left on device\n\Z")
 

@@ -20,9 +20,13 @@ class Eval(Case):
     def test_a_run_and_its_model_file_agree_with_the_summary(self):
         before = contents(self.trained)
         expected = summary(self.trained)
-        self.assertGreater(expected["test_accuracy"], 0.3)  # it has learnt something, so the matrix is no column
-        as_json = [json.loads(self.succeed(*arguments, "--json").stdout)
-                   for arguments in (["eval", self.trained], ["eval", self.trained / "model.pt", "--data", mnist()])]
+        self.assertGreater(
+            expected["test_accuracy"], 0.3
+        )  # it has learnt something, so the matrix is no column
+        as_json = [
+            json.loads(self.succeed(*arguments, "--json").stdout)
+            for arguments in (["eval", self.trained], ["eval", self.trained / "model.pt", "--data", mnist()])
+        ]
         self.assertEqual(as_json[0], as_json[1])
         result = as_json[0]
         for key in ("model", "dataset", "test_accuracy", "model_sha256"):
@@ -47,15 +51,22 @@ class Eval(Case):
         (self.folder / "foreign").write_bytes(b"PK\x03\x04 no zip, no model")
         (self.folder / "empty").write_bytes(b"")
         (self.folder / "cut").write_bytes((self.trained / "model.pt").read_bytes()[:-1000])
-        self.refuse_each(1, [(["eval", self.folder / name], [name, "is not a model"]) for name in ("foreign", "empty", "cut")]
-                         + [(["eval", self.trained / "checkpoint.bin"], "is not a model"),
-                            (["eval", self.folder / "none.pt"], ["none.pt", "No such file"])])
+        self.refuse_each(
+            1,
+            [(["eval", self.folder / name], [name, "is not a model"]) for name in ("foreign", "empty", "cut")]
+            + [
+                (["eval", self.trained / "checkpoint.bin"], "is not a model"),
+                (["eval", self.folder / "none.pt"], ["none.pt", "No such file"]),
+            ],
+        )
         self.refuse(2, "eval", self.folder, says="holds no run")
 
         unfinished = self.folder / "unfinished"
         unfinished.mkdir()
         shutil.copy(self.trained / "config.toml", unfinished)
-        self.refuse(1, "eval", unfinished, says=["has no model.pt", f"signvote train --resume '{unfinished}'"])
+        self.refuse(
+            1, "eval", unfinished, says=["has no model.pt", f"signvote train --resume '{unfinished}'"]
+        )
 
     def test_a_model_without_its_data(self):
         self.refuse(1, "eval", self.trained / "model.pt", says="signvote data fetch mnist")

@@ -11,8 +11,15 @@ import xml.etree.ElementTree
 
 from helper import TIMEOUT, Case, contents, flags, main, metrics, mnist, run, start, summary
 
-SETTINGS = {"data": mnist(), "partition": "shared", "rounds": 3, "initial_rounds": 2, "eval_every": 1, "save_every": 1,
-            "step": 1e-3}
+SETTINGS = {
+    "data": mnist(),
+    "partition": "shared",
+    "rounds": 3,
+    "initial_rounds": 2,
+    "eval_every": 1,
+    "save_every": 1,
+    "step": 1e-3,
+}
 MODES = (1, 4)
 METHODS = ("it", "mv")
 
@@ -29,8 +36,13 @@ def rows_of(figure):
     """figure1.csv as {(mode, method, round): (seeds, mean, lowest, highest)}."""
     with open(figure / "figure1.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    table = {(int(row["batch_mode"]), row["method"], int(row["round"])):
-             (int(row["seeds"]), *(float(row[f"accuracy_{key}"]) for key in ("mean", "min", "max"))) for row in rows}
+    table = {
+        (int(row["batch_mode"]), row["method"], int(row["round"])): (
+            int(row["seeds"]),
+            *(float(row[f"accuracy_{key}"]) for key in ("mean", "min", "max")),
+        )
+        for row in rows
+    }
     assert len(table) == len(rows)
     return table
 
@@ -42,14 +54,20 @@ def rows_from_cells(figure, modes, seeds):
         for method in METHODS:
             for rows in zip(*(metrics(cell(figure, mode, method, seed)) for seed in range(seeds))):
                 accuracies = [row["test_accuracy"] for row in rows]
-                table[mode, method, rows[0]["round"]] = (seeds, statistics.fmean(accuracies), min(accuracies),
-                                                         max(accuracies))
+                table[mode, method, rows[0]["round"]] = (
+                    seeds,
+                    statistics.fmean(accuracies),
+                    min(accuracies),
+                    max(accuracies),
+                )
     return table
 
 
 def stamps(folder):
     """What changes when a file is written again, even with the same content."""
-    return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
+    return {
+        path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()
+    }
 
 
 class Figure1(Case):
@@ -77,21 +95,37 @@ class Figure1(Case):
         self.assert_rows(rows_of(self.figure), rows_from_cells(self.figure, MODES, 2))
 
         result = summary(self.figure)
-        self.assertEqual({key: result[key] for key in ("dataset", "model", "partition", "rounds", "step", "seeds")},
-                         {"dataset": "mnist", "model": "cnn", "partition": "shared", "rounds": 3, "step": 1e-3, "seeds": 2})
+        self.assertEqual(
+            {key: result[key] for key in ("dataset", "model", "partition", "rounds", "step", "seeds")},
+            {
+                "dataset": "mnist",
+                "model": "cnn",
+                "partition": "shared",
+                "rounds": 3,
+                "step": 1e-3,
+                "seeds": 2,
+            },
+        )
         self.assertEqual([row["batch_mode"] for row in result["modes"]], list(MODES))
         for row in result["modes"]:
             for method in METHODS:
-                accuracies = [summary(cell(self.figure, row["batch_mode"], method, seed))["test_accuracy"]
-                              for seed in range(2)]
+                accuracies = [
+                    summary(cell(self.figure, row["batch_mode"], method, seed))["test_accuracy"]
+                    for seed in range(2)
+                ]
                 self.assertEqual(row[method]["accuracies"], accuracies)
                 self.assertAlmostEqual(row[method]["mean"], statistics.fmean(accuracies), 12)
             self.assertAlmostEqual(row["lead"], row["it"]["mean"] - row["mv"]["mean"], 12)
 
     def test_pictures(self):
-        self.assertEqual(set(os.listdir(self.figure)), {"figure1.png", "figure1.svg", "figure1.csv", "summary.json", "cells"})
+        self.assertEqual(
+            set(os.listdir(self.figure)),
+            {"figure1.png", "figure1.svg", "figure1.csv", "summary.json", "cells"},
+        )
         picture = (self.figure / "figure1.png").read_bytes()
-        self.assertTrue(picture.startswith(b"\x89PNG\r\n\x1a\n") and picture.endswith(b"IEND\xae\x42\x60\x82"))
+        self.assertTrue(
+            picture.startswith(b"\x89PNG\r\n\x1a\n") and picture.endswith(b"IEND\xae\x42\x60\x82")
+        )
         texts = "".join(xml.etree.ElementTree.parse(self.figure / "figure1.svg").getroot().itertext())
         for label in ("IT-signSGD", "signSGD-MV", "Batch mode 1: 15 x 64", "Batch mode 4: 14 x 4, 904"):
             self.assertIn(label, texts)
@@ -117,7 +151,9 @@ class Figure1(Case):
         forked = cell(self.figure, 4, "mv", 1)
         for key in ("model_sha256", "test_accuracy", "bits_per_parameter_up", "bits_per_parameter_down"):
             self.assertEqual(summary(forked)[key], summary(alone)[key])
-        self.assertNotEqual(summary(forked)["model_sha256"], summary(cell(self.figure, 4, "it", 1))["model_sha256"])
+        self.assertNotEqual(
+            summary(forked)["model_sha256"], summary(cell(self.figure, 4, "it", 1))["model_sha256"]
+        )
 
     def test_interrupted_and_continued(self):
         out = self.folder / "figure"
@@ -135,14 +171,21 @@ class Figure1(Case):
         expected = {key: row for key, row in self.first_rows.items() if key[0] == 4}
         self.assertEqual(rows_of(out), expected)
         for method in METHODS:
-            self.assertEqual(summary(cell(out, 4, method, 0))["model_sha256"],
-                             summary(cell(self.figure, 4, method, 0))["model_sha256"])
+            self.assertEqual(
+                summary(cell(out, 4, method, 0))["model_sha256"],
+                summary(cell(self.figure, 4, method, 0))["model_sha256"],
+            )
 
     def test_other_settings_need_another_folder(self):
         before = contents(self.figure)
-        self.refuse_each(2, [(figure1(self.figure, step=2e-3), ["step = 0.001, not 0.002", "choose another --out"]),
-                             (figure1(self.figure, eval_every=2), ["eval_every = 1, not 2", "choose another --out"]),
-                             (figure1(self.figure, rounds=2), ["3 rounds already", "choose another --out"])])
+        self.refuse_each(
+            2,
+            [
+                (figure1(self.figure, step=2e-3), ["step = 0.001, not 0.002", "choose another --out"]),
+                (figure1(self.figure, eval_every=2), ["eval_every = 1, not 2", "choose another --out"]),
+                (figure1(self.figure, rounds=2), ["3 rounds already", "choose another --out"]),
+            ],
+        )
         self.assertEqual(contents(self.figure), before)
 
 

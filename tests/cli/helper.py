@@ -1,6 +1,7 @@
-"""What the end-to-end tests share: running the program as a user does, on small data sets of the real formats.
+"""What the end-to-end tests share: running the program as a user does, on small data of the real formats.
 
-The program is $SIGNVOTE. It sees a home folder of its own, so no test depends on or touches the user's cache.
+The program is $SIGNVOTE, else the one in build/. It sees a home folder of its own, so that no test touches the
+user's cache.
 """
 
 import atexit
@@ -53,7 +54,9 @@ def mnist():
     if folder.exists():
         return folder
     folder.mkdir()
-    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "signvote/mnist"
+    cache = (
+        pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "signvote/mnist"
+    )
     for part, count in (("train", 1500), ("t10k", 300)):
         try:
             with open(cache / f"{part}-images-idx3-ubyte", "rb") as file:
@@ -68,7 +71,7 @@ def mnist():
 
 
 def cifar10():
-    """A folder of CIFAR-10's format, with 5 x 8 images to train and 20 to test; noise, for shape matters only."""
+    """A folder of CIFAR-10's format: 5 x 8 images to train and 20 to test, all noise."""
     folder = _scratch / "cifar10"
     if folder.exists():
         return folder
@@ -85,14 +88,27 @@ def flags(options):
 
 
 def run(*arguments, **options):
-    return subprocess.run([SIGNVOTE, *map(str, arguments)], text=True, capture_output=True, timeout=TIMEOUT,
-                          stdin=subprocess.DEVNULL, env=ENVIRONMENT, **options)
+    return subprocess.run(
+        [SIGNVOTE, *map(str, arguments)],
+        text=True,
+        capture_output=True,
+        timeout=TIMEOUT,
+        stdin=subprocess.DEVNULL,
+        env=ENVIRONMENT,
+        **options,
+    )
 
 
 def start(*arguments):
     """The program in the background; its stderr is a pipe of lines."""
-    return subprocess.Popen([SIGNVOTE, *map(str, arguments)], text=True, stdin=subprocess.DEVNULL,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT)
+    return subprocess.Popen(
+        [SIGNVOTE, *map(str, arguments)],
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=ENVIRONMENT,
+    )
 
 
 def small(**options):
@@ -121,8 +137,10 @@ def without_timing(value):
 
 def contents(folder):
     """Every file below a folder with what it holds."""
-    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
-            for path in sorted(folder.rglob("*"))}
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in sorted(folder.rglob("*"))
+    }
 
 
 class Case(unittest.TestCase):
@@ -156,7 +174,7 @@ class Case(unittest.TestCase):
             self.assertIn(str(words), result.stderr, arguments)
 
     def refuse_each(self, code, cases, **options):
-        """The same for many (arguments, says), several at a time: starting the program is most of the work."""
+        """The same for many (arguments, says), several at a time: most of it is starting the program."""
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(lambda case: self.refuse(code, *case[0], says=case[1], **options), cases))
 

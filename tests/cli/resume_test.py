@@ -10,11 +10,31 @@ import signal
 import tempfile
 import time
 
-from helper import FILES, TIMEOUT, Case, config, contents, main, metrics, run, small, start, summary, without_timing
+from helper import (
+    FILES,
+    TIMEOUT,
+    Case,
+    config,
+    contents,
+    main,
+    metrics,
+    run,
+    small,
+    start,
+    summary,
+    without_timing,
+)
 
 # Unequal batches, one of several parts; the initial phase ends on the way; saves and tests fall apart.
-OPTIONS = {"batches": "4,20,7", "micro_batch": 16, "threads": 2, "initial_rounds": 5, "rounds": 24, "eval_every": 2,
-           "save_every": 3}
+OPTIONS = {
+    "batches": "4,20,7",
+    "micro_batch": 16,
+    "threads": 2,
+    "initial_rounds": 5,
+    "rounds": 24,
+    "eval_every": 2,
+    "save_every": 3,
+}
 
 
 class Interrupted(Case):
@@ -69,8 +89,10 @@ class Interrupted(Case):
             process.send_signal(kind)
             stderr = self.end(process)
             self.assertEqual(process.returncode, 130, stderr)
-            said = re.fullmatch(r"stopped and saved after round (\d+) of 24; go on with: signvote (train .*)",
-                                stderr.splitlines()[-1])
+            said = re.fullmatch(
+                r"stopped and saved after round (\d+) of 24; go on with: signvote (train .*)",
+                stderr.splitlines()[-1],
+            )
             self.assertTrue(said, stderr)
             self.assertEqual(set(os.listdir(out)), FILES - {"summary.json"})
             self.succeed("eval", out)  # the model as it is now
@@ -102,8 +124,15 @@ class Refused(Case):
     def test_other_settings(self):
         out = self.train("run", rounds=2)
         before = contents(out)
-        for flag, value in {"--seed": 1, "--step": 1, "--batches": "3x4", "--out": self.folder / "other"}.items():
-            self.refuse(2, "train", "--resume", out, "--rounds", 4, flag, value, says=f"{flag} cannot be changed")
+        for flag, value in {
+            "--seed": 1,
+            "--step": 1,
+            "--batches": "3x4",
+            "--out": self.folder / "other",
+        }.items():
+            self.refuse(
+                2, "train", "--resume", out, "--rounds", 4, flag, value, says=f"{flag} cannot be changed"
+            )
         self.refuse(2, "train", "--resume", out, "--config", out / "config.toml", says="leave --config out")
         self.assertEqual(contents(out), before)
 
@@ -122,8 +151,12 @@ class Refused(Case):
         before = contents(out)
         good = before["checkpoint.bin"]
         middle = len(good) // 2
-        damages = {"empty": b"", "cut in half": good[:middle], "another magic": b"X" + good[1:],
-                   "a bit flipped": good[:middle] + bytes([good[middle] ^ 1]) + good[middle + 1:]}
+        damages = {
+            "empty": b"",
+            "cut in half": good[:middle],
+            "another magic": b"X" + good[1:],
+            "a bit flipped": good[:middle] + bytes([good[middle] ^ 1]) + good[middle + 1 :],
+        }
         for name, bad in damages.items():
             with self.subTest(name):
                 (out / "checkpoint.bin").write_bytes(bad)

@@ -8,7 +8,22 @@ import struct
 import subprocess
 import termios
 
-from helper import ENVIRONMENT, FILES, SIGNVOTE, TIMEOUT, Case, cifar10, config, flags, main, metrics, mnist, run, small, summary
+from helper import (
+    ENVIRONMENT,
+    FILES,
+    SIGNVOTE,
+    TIMEOUT,
+    Case,
+    cifar10,
+    config,
+    flags,
+    main,
+    metrics,
+    mnist,
+    run,
+    small,
+    summary,
+)
 
 
 class RunFolder(Case):
@@ -17,13 +32,26 @@ class RunFolder(Case):
         self.assertEqual(set(os.listdir(out)), FILES)
 
         result = summary(out)
-        expected = {"method": "it", "dataset": "mnist", "model": "cnn", "parameters": 582026, "workers": 3,
-                    "batches": "4,4,8", "partition": "iid", "rounds": 7, "step": 0.001, "initial_rounds": 4, "seed": 5,
-                    "absences": 0}
+        expected = {
+            "method": "it",
+            "dataset": "mnist",
+            "model": "cnn",
+            "parameters": 582026,
+            "workers": 3,
+            "batches": "4,4,8",
+            "partition": "iid",
+            "rounds": 7,
+            "step": 0.001,
+            "initial_rounds": 4,
+            "seed": 5,
+            "absences": 0,
+        }
         self.assertEqual({key: result[key] for key in expected}, expected)
         self.assertRegex(result["model_sha256"], r"\A[0-9a-f]{64}\Z")
         self.assertTrue(0 <= result["test_accuracy"] <= 1)
-        self.assertAlmostEqual(result["test_accuracy"] * 300, round(result["test_accuracy"] * 300))  # test images
+        self.assertAlmostEqual(
+            result["test_accuracy"] * 300, round(result["test_accuracy"] * 300)
+        )  # test images
         for direction in ("up", "down"):
             self.assertTrue(0.1 < result[f"bits_per_parameter_{direction}"] < 1.3, result)
         self.assertGreater(result["samples_per_second"], 0)
@@ -33,8 +61,18 @@ class RunFolder(Case):
         rows = metrics(out)
         self.assertEqual([row["round"] for row in rows], [3, 6, 7])
         for row in rows:
-            self.assertEqual(set(row), {"round", "test_accuracy", "test_loss", "train_loss", "bits_per_parameter_up",
-                                        "bits_per_parameter_down", "seconds"})
+            self.assertEqual(
+                set(row),
+                {
+                    "round",
+                    "test_accuracy",
+                    "test_loss",
+                    "train_loss",
+                    "bits_per_parameter_up",
+                    "bits_per_parameter_down",
+                    "seconds",
+                },
+            )
         for key in ("test_accuracy", "bits_per_parameter_up", "bits_per_parameter_down"):
             self.assertEqual(rows[-1][key], result[key])
         self.assertEqual(rows, sorted(rows, key=lambda row: row["seconds"]))
@@ -45,9 +83,22 @@ class RunFolder(Case):
     def test_config_repeats_the_run(self):
         # The data folder is given relative to another folder than the repetition starts in.
         first = self.folder / "first"
-        self.succeed("train", *small(data=mnist().name, method="mv", batches="4,2x5", partition="dirichlet:0.5",
-                                     seed=3, step=2e-3, eval_every=2, micro_batch=3), "--out", first,
-                     cwd=mnist().parent)
+        self.succeed(
+            "train",
+            *small(
+                data=mnist().name,
+                method="mv",
+                batches="4,2x5",
+                partition="dirichlet:0.5",
+                seed=3,
+                step=2e-3,
+                eval_every=2,
+                micro_batch=3,
+            ),
+            "--out",
+            first,
+            cwd=mnist().parent,
+        )
         second = self.folder / "second"
         self.succeed("train", "--config", first / "config.toml", "--out", second, cwd=self.folder)
         self.assertEqual(summary(second)["model_sha256"], summary(first)["model_sha256"])
@@ -59,8 +110,14 @@ class RunFolder(Case):
         file = self.folder / "settings.toml"
         file.write_text('method = "mv"\nrounds = 9\nseed = 1\nworkers = 3\nbatches = "3x4"\neval-every = 2\n')
         out = self.folder / "run"
-        self.succeed("train", "--config", file, *flags({"data": mnist(), "rounds": 2, "seed": 7, "batches": "4,5"}),
-                     "--out", out)
+        self.succeed(
+            "train",
+            "--config",
+            file,
+            *flags({"data": mnist(), "rounds": 2, "seed": 7, "batches": "4,5"}),
+            "--out",
+            out,
+        )
         result = summary(out)
         self.assertEqual((result["method"], result["rounds"], result["seed"]), ("mv", 2, 7))
         self.assertEqual((result["workers"], result["batches"]), (2, "4,5"))
@@ -69,10 +126,26 @@ class RunFolder(Case):
     def test_every_flag_is_a_key(self):
         shown = set(re.findall(r"^  --([a-z-]+)", run("train", "--help").stdout, re.MULTILINE))
         own = {"config", "resume"}
-        keys = {"dataset": "mnist", "data": str(mnist()), "model": "cnn", "method": "mv", "workers": 3,
-                "batches": "1,2,3", "partition": "shared", "rounds": 2, "step": 0.002, "initial_rounds": 3, "clip": 4.5,
-                "eval_every": 1, "save_every": 1, "seed": 11, "threads": 1, "micro_batch": 2, "engine": "local",
-                "out": str(self.folder / "run")}
+        keys = {
+            "dataset": "mnist",
+            "data": str(mnist()),
+            "model": "cnn",
+            "method": "mv",
+            "workers": 3,
+            "batches": "1,2,3",
+            "partition": "shared",
+            "rounds": 2,
+            "step": 0.002,
+            "initial_rounds": 3,
+            "clip": 4.5,
+            "eval_every": 1,
+            "save_every": 1,
+            "seed": 11,
+            "threads": 1,
+            "micro_batch": 2,
+            "engine": "local",
+            "out": str(self.folder / "run"),
+        }
         self.assertEqual(shown - own, {key.replace("_", "-") for key in keys} | {"batch-mode"})
 
         file = self.folder / "all.toml"
@@ -94,11 +167,17 @@ class RunFolder(Case):
 class SameBytes(Case):
     def test_whatever_the_threads(self):
         # Batches of one, two and three parts, and one of a single sample.
-        shas = {threads: self.sha256(f"threads{threads}", threads=threads, batches="1,40,16,7,17", micro_batch=16,
-                                     initial_rounds=2) for threads in (1, 2, 3)}
+        shas = {
+            threads: self.sha256(
+                f"threads{threads}", threads=threads, batches="1,40,16,7,17", micro_batch=16, initial_rounds=2
+            )
+            for threads in (1, 2, 3)
+        }
         self.assertEqual(len(set(shas.values())), 1, shas)
-        self.assertNotIn(self.sha256("seed1", threads=2, batches="1,40,16,7,17", micro_batch=16, initial_rounds=2,
-                                     seed=1), shas.values())
+        self.assertNotIn(
+            self.sha256("seed1", threads=2, batches="1,40,16,7,17", micro_batch=16, initial_rounds=2, seed=1),
+            shas.values(),
+        )
 
     def test_methods_differ_after_the_initial_phase_only(self):
         def sha256(method, rounds):
@@ -108,22 +187,35 @@ class SameBytes(Case):
         self.assertNotEqual(sha256("it", 5), sha256("mv", 5))
 
     def test_every_partition_runs_and_matters(self):
-        shas = [self.sha256(f"run{i}", rounds=2, partition=rule)
-                for i, rule in enumerate(["iid", "shared", "labels:2", "dirichlet:0.5"])]
+        shas = [
+            self.sha256(f"run{i}", rounds=2, partition=rule)
+            for i, rule in enumerate(["iid", "shared", "labels:2", "dirichlet:0.5"])
+        ]
         self.assertEqual(len(set(shas)), 4, shas)
 
     def test_batch_norm(self):
-        options = {"dataset": "cifar10", "data": cifar10(), "model": "resnet20", "batches": "2,4", "rounds": 2}
+        options = {
+            "dataset": "cifar10",
+            "data": cifar10(),
+            "model": "resnet20",
+            "batches": "2,4",
+            "rounds": 2,
+        }
         shas = [self.sha256(f"threads{threads}", threads=threads, **options) for threads in (1, 2)]
         self.assertEqual(shas[0], shas[1])
 
 
 def on_a_terminal(arguments, columns=100):
-    """Runs the program with stderr on a pseudo-terminal; returns exit code, stdout and what the terminal got."""
+    """Runs it with stderr on a pseudo-terminal; returns exit code, stdout and what the terminal got."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    process = subprocess.Popen([SIGNVOTE, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=theirs, env={**ENVIRONMENT, "TERM": "xterm"})
+    process = subprocess.Popen(
+        [SIGNVOTE, *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        env={**ENVIRONMENT, "TERM": "xterm"},
+    )
     os.close(theirs)
     shown = b""
     while True:
@@ -144,12 +236,16 @@ class Output(Case):
         result = self.succeed("train", *small(rounds=5, eval_every=2), "--out", self.folder / "run")
         self.assertNotRegex(result.stderr, r"[\r\x1b]")
         self.assertEqual(re.findall(r"^round (\d)/5 ", result.stderr, re.MULTILINE), ["1", "2", "4", "5"])
-        self.assertRegex(result.stderr, r"round 5/5 +100 % +accuracy \d+\.\d\d % +loss \d\S+ .*\d (rounds/s|s/round) ")
+        self.assertRegex(
+            result.stderr, r"round 5/5 +100 % +accuracy \d+\.\d\d % +loss \d\S+ .*\d (rounds/s|s/round) "
+        )
         self.assertIn(summary(self.folder / "run")["model_sha256"], result.stdout)
         self.assertNotRegex(result.stdout, r"[\r\x1b]|round \d")
 
     def test_a_redrawn_line_on_a_terminal(self):
-        code, stdout, shown = on_a_terminal(["train", *small(rounds=8, eval_every=4), "--out", self.folder / "run"])
+        code, stdout, shown = on_a_terminal(
+            ["train", *small(rounds=8, eval_every=4), "--out", self.folder / "run"]
+        )
         self.assertEqual(code, 0, shown)
         introduction, line, rest = shown.split("\n")
         self.assertIn("3 workers", introduction)
@@ -164,14 +260,18 @@ class Output(Case):
 
 class Divergence(Case):
     OPTIONS = {"step": 1e12, "rounds": 20, "batches": "3x4"}
-    WARNING = (r"round (\d+): worker ([012]) abstains, its gradient is NaN or infinite at "
-               r"[a-z0-9]+\.(?:weight|bias)\[\d+\] \(coordinate \d+\)")
+    WARNING = (
+        r"round (\d+): worker ([012]) abstains, its gradient is NaN or infinite at "
+        r"[a-z0-9]+\.(?:weight|bias)\[\d+\] \(coordinate \d+\)"
+    )
 
     def test_ends_the_run_with_a_message(self):
         result = run("train", *small(**self.OPTIONS), "--out", self.folder / "run")
         self.assertEqual(result.returncode, 1)
         *lines, last = result.stderr.splitlines()
-        self.assertRegex(last, r"\Asignvote: round \d+: every worker's gradient .* has diverged; try a smaller --step\Z")
+        self.assertRegex(
+            last, r"\Asignvote: round \d+: every worker's gradient .* has diverged; try a smaller --step\Z"
+        )
         failed = re.search(r"round (\d+):", last)[1]
         warnings = [match.groups() for match in map(re.compile(self.WARNING + r"\Z").match, lines) if match]
         self.assertEqual({worker for round, worker in warnings if round == failed}, {"0", "1", "2"})
