@@ -134,7 +134,7 @@ const std::vector<TrainOption>& train_options() {
       textual("data", "Folder of the data set's files (default: the cache that 'signvote data fetch' fills)",
               &C::data, false),
       choice("model", "Network", &C::model, {kModelNames.begin(), kModelNames.end()}),
-      choice("method", "it: IT-signSGD, weighted by learnt reliability; mv: plain majority", &C::method,
+      choice("method", "Vote, by learnt reliability (IT-signSGD) or by plain majority (signSGD-MV)", &C::method,
              {"it", "mv"}),
       optional_numeric<std::uint32_t>("workers", "Number of workers (default: as many as batches, else 15)",
                                       &C::workers, 1, 65536),

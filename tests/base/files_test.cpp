@@ -10,31 +10,12 @@
 #include <csignal>
 
 #include "signvote/error.h"
+#include "temporary_folder.h"
 
 namespace signvote {
 namespace {
 
 namespace fs = std::filesystem;
-
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "files_test_XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp");
-    path_ = name;
-  }
-  ~Folder() { fs::remove_all(path_); }
-  fs::path operator/(const char* name) const { return path_ / name; }
-  std::vector<std::string> names() const {
-    std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(path_)) names.push_back(entry.path().filename());
-    std::sort(names.begin(), names.end());
-    return names;
-  }
-
- private:
-  fs::path path_;
-};
 
 // While it lives no file of this process can grow past `bytes`: the nearest thing to a full disk that
 // needs no mount. A write fails with EFBIG, after a part of it has been written.
@@ -70,12 +51,12 @@ bool names(const std::string& message, const std::string& part) {
 }
 
 TEST(Files, ContentComesBack) {
-  const Folder folder;
+  const TemporaryFolder folder;
   EXPECT_TRUE(rc::check("the last content written is read", [&](const std::vector<std::uint8_t>& content) {
     write_file_atomically(folder / "file", std::as_bytes(std::span(content)));
     const std::vector<std::byte> back = read_file(folder / "file");
     RC_ASSERT(std::ranges::equal(back, std::as_bytes(std::span(content))));
-    RC_ASSERT(folder.names() == std::vector<std::string>{"file"});
+    RC_ASSERT(folder.names() == std::set<std::string>{"file"});
   }));
   EXPECT_TRUE(rc::check("and so is text", [&](const std::string& text) {
     write_file_atomically(folder / "file", text);
@@ -87,7 +68,7 @@ TEST(Files, ContentComesBack) {
 }
 
 TEST(Files, APathWithoutFolderIsHere) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const fs::path before = fs::current_path();
   fs::current_path(folder / "");
   write_file_atomically("here", "content");
@@ -96,15 +77,15 @@ TEST(Files, APathWithoutFolderIsHere) {
 }
 
 TEST(Files, ATemporaryFileLeftByACrashIsNoHindrance) {
-  const Folder folder;
+  const TemporaryFolder folder;
   write_file_atomically(folder / "file.tmp", "left behind, and longer than what follows");
   write_file_atomically(folder / "file", "new");
   EXPECT_EQ(read_text_file(folder / "file"), "new");
-  EXPECT_EQ(folder.names(), std::vector<std::string>{"file"});
+  EXPECT_EQ(folder.names(), std::set<std::string>{"file"});
 }
 
 TEST(Files, AWriteThatFailsHalfwayLeavesTheOldContent) {
-  const Folder folder;
+  const TemporaryFolder folder;
   EXPECT_TRUE(rc::check("no half file, no leftovers", [&](const std::string& old) {
     write_file_atomically(folder / "file", old);
     const auto limit = *rc::gen::inRange<std::size_t>(0, 20'000);
@@ -117,23 +98,23 @@ TEST(Files, AWriteThatFailsHalfwayLeavesTheOldContent) {
     RC_ASSERT(names(message, (folder / "file").string()));
     RC_ASSERT(names(message, "File too large"));
     RC_ASSERT(read_text_file(folder / "file") == old);
-    RC_ASSERT(folder.names() == std::vector<std::string>{"file"});
+    RC_ASSERT(folder.names() == std::set<std::string>{"file"});
   }));
 }
 
 TEST(Files, AFullDiskIsNamedWithWhatToDo) {
-  const Folder folder;
+  const TemporaryFolder folder;
   write_file_atomically(folder / "file", "old");
   fs::create_symlink("/dev/full", folder / "file.tmp");
   const std::string message = refusal([&] { write_file_atomically(folder / "file", "new"); });
   EXPECT_TRUE(names(message, (folder / "file").string())) << message;
   EXPECT_TRUE(names(message, "No space left on device; free some space")) << message;
   EXPECT_EQ(read_text_file(folder / "file"), "old");
-  EXPECT_EQ(folder.names(), std::vector<std::string>{"file"});
+  EXPECT_EQ(folder.names(), std::set<std::string>{"file"});
 }
 
 TEST(Files, AMissingFolderIsNamed) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const fs::path path = folder / "missing/file";
   const std::string message = refusal([&] { write_file_atomically(path, "content"); });
   EXPECT_TRUE(names(message, path.string())) << message;
@@ -142,14 +123,14 @@ TEST(Files, AMissingFolderIsNamed) {
 }
 
 TEST(Files, AFolderInTheWayStays) {
-  const Folder folder;
+  const TemporaryFolder folder;
   fs::create_directories(folder / "file");
   const std::string message = refusal([&] { write_file_atomically(folder / "file", "content"); });
   EXPECT_TRUE(names(message, (folder / "file").string())) << message;
   EXPECT_TRUE(names(message, "Is a directory")) << message;
-  EXPECT_EQ(folder.names(), std::vector<std::string>{"file"});
+  EXPECT_EQ(folder.names(), std::set<std::string>{"file"});
 
-  const Folder other;
+  const TemporaryFolder other;
   write_file_atomically(other / "file", "old");
   fs::create_directories(other / "file.tmp");
   EXPECT_TRUE(names(refusal([&] { write_file_atomically(other / "file", "new"); }), "Is a directory"));
@@ -157,7 +138,7 @@ TEST(Files, AFolderInTheWayStays) {
 }
 
 TEST(Files, WhatCannotBeReadIsNamed) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string missing = refusal([&] { read_file(folder / "missing"); });
   EXPECT_TRUE(names(missing, (folder / "missing").string())) << missing;
   EXPECT_TRUE(names(missing, "No such file or directory")) << missing;
@@ -165,7 +146,7 @@ TEST(Files, WhatCannotBeReadIsNamed) {
 }
 
 TEST(Files, FoldersAreMadeWithTheirParents) {
-  const Folder folder;
+  const TemporaryFolder folder;
   make_folder(folder / "a/b/c");
   make_folder(folder / "a/b/c");
   EXPECT_TRUE(fs::is_directory(folder / "a/b/c"));
@@ -178,7 +159,7 @@ TEST(Files, FoldersAreMadeWithTheirParents) {
 }
 
 TEST(LineLog, KeepsItsHeadAndGrowsByLines) {
-  const Folder folder;
+  const TemporaryFolder folder;
   EXPECT_TRUE(rc::check("kept bytes, then the lines",
                         [&](const std::string& old, const std::vector<std::string>& lines) {
                           write_file_atomically(folder / "log", old);
@@ -198,13 +179,13 @@ TEST(LineLog, KeepsItsHeadAndGrowsByLines) {
 }
 
 TEST(LineLog, ANewOneIsEmpty) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const LineLog log(folder / "log", 0);
   EXPECT_EQ(read_text_file(folder / "log"), "");
 }
 
 TEST(LineLog, MoreThanThereIsCannotBeKept) {
-  const Folder folder;
+  const TemporaryFolder folder;
   EXPECT_TRUE(rc::check("refused, and the file untouched", [&](const std::string& old) {
     write_file_atomically(folder / "log", old);
     const auto keep = old.size() + *rc::gen::inRange<std::size_t>(1, 1000);
@@ -216,7 +197,7 @@ TEST(LineLog, MoreThanThereIsCannotBeKept) {
 }
 
 TEST(LineLog, AFullDiskIsNamed) {
-  const Folder folder;
+  const TemporaryFolder folder;
   LineLog log(folder / "log", 0);
   log.append("first");
   std::string message;

@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "signvote/error.h"
+#include "temporary_folder.h"
 
 namespace signvote {
 namespace {
@@ -16,20 +17,6 @@ using Bytes = std::vector<std::byte>;
 
 constexpr std::size_t kMnistPixels = 28 * 28;
 constexpr std::size_t kCifarRecord = 3073;
-
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "dataset_test_XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp");
-    path_ = name;
-  }
-  ~Folder() { fs::remove_all(path_); }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 Bytes idx(const std::vector<std::uint32_t>& header, std::span<const std::uint8_t> content) {
   Bytes bytes;
@@ -247,7 +234,7 @@ void write_mnist(const fs::path& folder, const LabelledImages& train, const Labe
 
 TEST(Dataset, LoadsMnistInBothSpellings) {
   EXPECT_TRUE(rc::check("load_dataset(mnist)", [] {
-    const Folder folder;
+    const TemporaryFolder folder;
     const LabelledImages train = mnist_images();
     const LabelledImages test = mnist_images();
     write_mnist(folder.path(), train, test, *rc::gen::element('-', '.'));
@@ -261,7 +248,7 @@ TEST(Dataset, LoadsMnistInBothSpellings) {
 
 TEST(Dataset, LoadsCifar10FromTheFolderOrItsSubfolder) {
   EXPECT_TRUE(rc::check("load_dataset(cifar10)", [] {
-    const Folder folder;
+    const TemporaryFolder folder;
     const fs::path batches = *rc::gen::arbitrary<bool>() ? folder.path() : folder.path() / kCifar10Folder;
     fs::create_directories(batches);
     LabelledImages train;
@@ -281,7 +268,7 @@ TEST(Dataset, LoadsCifar10FromTheFolderOrItsSubfolder) {
 }
 
 TEST(Dataset, ErrorsNameTheFileAndTheRemedy) {
-  const Folder folder;
+  const TemporaryFolder folder;
   EXPECT_THROW(load_dataset("imagenet", folder.path()), ConfigError);
   const auto load = [&](const std::string& name, const fs::path& from) {
     const std::string error = refusal([&] { load_dataset(name, from); });

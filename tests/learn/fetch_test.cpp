@@ -20,33 +20,13 @@
 #include "learn/dataset.h"
 #include "learn/download.h"
 #include "signvote/error.h"
+#include "temporary_folder.h"
 
 namespace signvote {
 namespace {
 
 namespace fs = std::filesystem;
 using Files = std::map<std::string, std::string>;  // content by name
-
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "fetch_test_XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp");
-    path_ = name;
-  }
-  ~Folder() { fs::remove_all(path_); }
-  fs::path operator/(const std::string& name) const { return path_ / name; }
-
-  std::set<std::string> names() const {
-    std::set<std::string> found;
-    for (const fs::directory_entry& entry : fs::directory_iterator(path_))
-      found.insert(entry.path().filename());
-    return found;
-  }
-
- private:
-  fs::path path_;
-};
 
 std::string noise(std::size_t size, unsigned seed) {
   std::string text;
@@ -148,7 +128,7 @@ Outcome fetch_from(const std::string& name, const fs::path& into, const fs::path
 TEST(FetchFrom, TakesMnistPlainZippedAndDotted) {
   const Files files = small_mnist();
   for (unsigned run = 0; run < 8; ++run) {  // so that each file is spelled each way
-    const Folder folder;
+    const TemporaryFolder folder;
     unsigned spelling = run;
     for (const auto& [name, content] : files) {
       std::string spelled = name;
@@ -173,7 +153,7 @@ TEST(FetchFrom, TakesMnistPlainZippedAndDotted) {
 TEST(FetchFrom, TakesCifar10FromItsFolderOrTheArchive) {
   const Files files = small_cifar10();
   for (const std::string form : {"flat", "folder", "archive"}) {
-    const Folder folder;
+    const TemporaryFolder folder;
     write(folder / "a:b", {});  // tar must not take this for a host
     write(form == "flat" ? folder / "a:b" : folder / "a:b" / kCifar10Folder, files);
     if (form == "archive") {
@@ -191,7 +171,7 @@ TEST(FetchFrom, TakesCifar10FromItsFolderOrTheArchive) {
 }
 
 TEST(FetchFrom, AGoodCopyIsLeftAlone) {
-  const Folder folder;
+  const TemporaryFolder folder;
   write(folder / "mnist", small_mnist());
   const Outcome outcome = fetch_from("mnist", folder / "mnist", folder / "missing");
   EXPECT_FALSE(outcome.fetched);
@@ -203,7 +183,7 @@ TEST(FetchFrom, AGoodCopyIsLeftAlone) {
 TEST(FetchFrom, ADamagedCopyIsReplacedOnlyBySuccess) {
   for (const std::string victim : kMnistFiles)
     for (const bool missing : {false, true}) {
-      const Folder folder;
+      const TemporaryFolder folder;
       const std::set<std::string> names = {"from", "mnist", "bad"};
       write(folder / "from", small_mnist(7));
       Files damaged = small_mnist();
@@ -228,7 +208,7 @@ TEST(FetchFrom, ADamagedCopyIsReplacedOnlyBySuccess) {
 }
 
 TEST(FetchFrom, AFailureLeavesNothing) {
-  const Folder folder;
+  const TemporaryFolder folder;
   write(folder / "empty", {});
   write(folder / "file", {{"x", "y"}});
   Files truncated = zipped(small_mnist());
@@ -257,7 +237,7 @@ TEST(FetchFrom, AFailureLeavesNothing) {
 }
 
 TEST(FetchFrom, NeverReplacesOtherFiles) {
-  const Folder folder;
+  const TemporaryFolder folder;
   write(folder / "from", small_mnist());
   Files mixed = small_mnist();
   mixed["train-images-idx3-ubyte"].pop_back();
@@ -270,7 +250,7 @@ TEST(FetchFrom, NeverReplacesOtherFiles) {
 }
 
 TEST(FetchFrom, WhatAKilledFetchLeftIsCleared) {
-  const Folder folder;
+  const TemporaryFolder folder;
   write(folder / "from", small_mnist());
   write(folder / "mnist.fetching", {{"junk", "junk"}});
   write(folder / "mnist.fetching/new", {{"train-images-idx3-ubyte", "half"}});
@@ -281,7 +261,7 @@ TEST(FetchFrom, WhatAKilledFetchLeftIsCleared) {
 }
 
 TEST(FetchFrom, ManyAtOnceTakeTurns) {
-  const Folder folder;
+  const TemporaryFolder folder;
   write(folder / "from", small_mnist());
   std::vector<Outcome> outcomes(8);
   std::vector<std::thread> threads;
@@ -298,7 +278,7 @@ TEST(FetchFrom, ManyAtOnceTakeTurns) {
 }
 
 TEST(Fetch, RefusesWhatMakesNoSense) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const auto ignore = [](const std::string&) {};
   EXPECT_THROW(
       fetch_dataset({.name = "imagenet", .into = folder / "x", .from = {}, .mirror = {}, .say = ignore}),
@@ -397,7 +377,7 @@ class FetchMirror : public testing::Test {
 
   Files files = small_mnist();
   Files served = zipped(files);
-  Folder folder;
+  TemporaryFolder folder;
   Server server{served};
 };
 
@@ -498,7 +478,7 @@ TEST_F(FetchMirror, EveryBeginningCanBeResumed) {
   const std::string content = noise(5000, 3);
   Server mirror({{"file", content}});
   EXPECT_TRUE(rc::check("a part of any length, of this file or another", [&] {
-    const Folder place;
+    const TemporaryFolder place;
     mirror.ranges = *rc::gen::arbitrary<bool>();
     mirror.breaks = *rc::gen::inRange(0, 3);
     const auto size = *rc::gen::inRange<std::size_t>(0, 6000);

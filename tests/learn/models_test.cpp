@@ -17,6 +17,7 @@
 #include "learn/evaluate.h"
 #include "learn/state_file.h"
 #include "signvote/error.h"
+#include "temporary_folder.h"
 
 namespace signvote {
 namespace {
@@ -358,13 +359,6 @@ TEST_F(Evaluate, StatisticsAreThoseOfTheTrainingSet) {
 
 class StateFile : public Models {
  protected:
-  StateFile() {
-    std::string name = (fs::temp_directory_path() / "models_test_XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp");
-    folder_ = name;
-  }
-  ~StateFile() override { fs::remove_all(folder_); }
-
   fs::path path() const { return folder_ / "model.pt"; }
 
   template <class Call>
@@ -387,7 +381,7 @@ class StateFile : public Models {
   void write(const std::string& bytes) const { std::ofstream(path(), std::ios::binary) << bytes; }
 
  private:
-  fs::path folder_;
+  TemporaryFolder folder_;
 };
 
 // A network so small that its file can be cut in many places.

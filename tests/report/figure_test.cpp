@@ -14,6 +14,7 @@
 
 #include "base/files.h"
 #include "signvote/error.h"
+#include "temporary_folder.h"
 
 namespace signvote {
 namespace {
@@ -105,15 +106,7 @@ TEST(Figure, RangeShowsAllButTheFirstClimb) {
 
 class Drawing : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "figure_test_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override {
-    ::setenv("PATH", path_.c_str(), 1);
-    fs::remove_all(folder_);
-  }
+  void TearDown() override { ::setenv("PATH", path_.c_str(), 1); }
 
   // The only program that is found from now on is this shell script called gnuplot.
   void replace_gnuplot(const std::string& shell) {
@@ -141,7 +134,7 @@ class Drawing : public testing::Test {
   }
   std::string content(const char* name) const { return read_text_file(folder_ / "out" / name); }
 
-  fs::path folder_;
+  TemporaryFolder folder_;
   std::string path_ = std::getenv("PATH");
 };
 
