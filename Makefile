@@ -16,7 +16,7 @@ help:
 	@echo 'signvote: training over slow links between unequal machines, with a bit per parameter'
 	@echo
 	@echo '  make demo      train both methods on MNIST, batch mode 4, and draw accuracy over rounds'
-	@echo '  make test      all tests, and those of the library once more under sanitizers'
+	@echo '  make test      all tests, those of the library under sanitizers, and a minute of fuzzing'
 	@echo '  make test-all  make test, and then all tests under sanitizers'
 	@echo '  make build     build/signvote, the program'
 	@echo '  make setup     install the missing packages of packages.txt'
@@ -32,6 +32,7 @@ test: mnist
 	ctest --preset release --no-tests=error
 	$(call check,dev,build-dev-library,-DSIGNVOTE_TOOL=OFF)
 	$(call check,tsan,build-tsan-library,-DSIGNVOTE_TOOL=OFF)
+	$(call check,fuzz,build-fuzz)
 
 test-all: test
 	$(call check,dev,build-dev)

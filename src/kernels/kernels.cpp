@@ -42,7 +42,7 @@ std::size_t pack_bits(const auto* values, std::size_t n, Bits infinity, std::uin
 }
 
 /// log_units of all counts: the part in use is small while there are few rounds, and stays in cache.
-constexpr auto kLogTable = [] {
+const auto kLogTable = [] {
   std::array<std::int16_t, 65536> table{};
   for (std::size_t x = 0; x < table.size(); ++x) table[x] = log_units(static_cast<std::uint16_t>(x));
   return table;

@@ -1,7 +1,6 @@
 // Fuzzes decode with libFuzzer: whatever decodes is canonical and survives another round trip, and a
 // dense message is the only one with its meaning. The checksum is set right first, or no mutation
 // would ever get past it.
-//   clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined (this file and src/ballot/wire.cpp ...)
 #include <xxhash.h>
 
 #include <cstdint>
