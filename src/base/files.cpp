@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -104,6 +105,18 @@ void make_folder(const fs::path& path) {
   if (error) fail("make the folder", path, error.value());
   if (!fs::is_directory(path)) fail("make the folder", path, ENOTDIR);
 }
+
+FolderLock::FolderLock(const fs::path& folder) : fd_(-1) {
+  Descriptor directory(folder, O_RDONLY | O_DIRECTORY, "open");
+  if (::flock(directory.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) fail("lock", folder, errno);
+    throw DataError(
+        fmt::format("another process is at work in '{}'; wait for it, or stop it", folder.string()));
+  }
+  fd_ = directory.release();
+}
+
+FolderLock::~FolderLock() { ::close(fd_); }
 
 LineLog::LineLog(const fs::path& path, std::size_t keep_bytes) : path_(path), fd_(-1), bytes_(keep_bytes) {
   Descriptor file(path, O_WRONLY | O_CREAT | O_APPEND, "write");

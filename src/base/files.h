@@ -21,6 +21,19 @@ std::string read_text_file(const std::filesystem::path& path);
 /// Makes the folder and its parents.
 void make_folder(const std::filesystem::path& path);
 
+/// Keeps other processes out of a folder for as long as it lives; the kernel frees it with the process.
+/// Throws DataError if another one holds the folder.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::filesystem::path& folder);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int fd_;
+};
+
 /// A text file that grows by whole lines; a line is written by one write call.
 class LineLog {
  public:

@@ -27,7 +27,7 @@ Rule parse(const std::string& text, std::size_t classes) {
   const std::size_t colon = text.find(':');
   const std::string name = text.substr(0, colon);
   if (colon == std::string::npos || (name != "labels" && name != "dirichlet"))
-    throw ConfigError(fmt::format("partition is '{}'; take iid, shared, labels:K or dirichlet:A", text));
+    throw ConfigError(fmt::format("--partition is '{}'; take iid, shared, labels:K or dirichlet:A", text));
   double number = 0;
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, number);
@@ -35,11 +35,11 @@ Rule parse(const std::string& text, std::size_t classes) {
   if (name == "labels") {
     if (number < 1 || number > static_cast<double>(classes) || number != std::floor(number))
       throw ConfigError(
-          fmt::format("partition is '{}'; K must be a whole number from 1 to {}", text, classes));
+          fmt::format("--partition is '{}'; K must be a whole number from 1 to {}", text, classes));
     return {Rule::labels, number};
   }
   if (!(number > 0 && number <= 1e6))
-    throw ConfigError(fmt::format("partition is '{}'; A must be a number above 0 and up to 1e6", text));
+    throw ConfigError(fmt::format("--partition is '{}'; A must be a number above 0 and up to 1e6", text));
   return {Rule::dirichlet, number};
 }
 

@@ -27,7 +27,7 @@ std::map<std::string, torch::Tensor> read_state(const std::filesystem::path& pat
       state.emplace(entry.key().toStringRef(), entry.value().toTensor());
   } catch (const std::exception&) {
     throw DataError(fmt::format(
-        "'{}' is not a model: take a model.pt of signvote, or a state dict of tensors saved by torch",
+        "'{}' is not a model: take a model.pt of signvote, or a plain dict of tensors saved by torch.save",
         path.string()));
   }
   return state;

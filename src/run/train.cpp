@@ -66,6 +66,7 @@ class Run {
         dataset_(dataset),
         hooks_(hooks),
         folder_(config.out),
+        lock_(folder_),
         pool_(config.thread_count(), use_one_torch_thread),
         replicas_(config.model, dataset.train, dataset.classes, config.seed, pool_.size()),
         gradients_(dataset, gradient_options(config, dataset), replicas_, pool_),
@@ -250,6 +251,7 @@ class Run {
   const Dataset& dataset_;
   const TrainHooks& hooks_;
   fs::path folder_;
+  FolderLock lock_;
   ThreadPool pool_;
   Replicas replicas_;
   Gradients gradients_;

@@ -158,6 +158,15 @@ TEST(Files, FoldersAreMadeWithTheirParents) {
   }
 }
 
+TEST(FolderLock, KeepsOthersOutForAsLongAsItLives) {
+  TemporaryFolder folder;
+  {
+    const FolderLock lock(folder.path());
+    EXPECT_THROW(FolderLock second(folder.path()), DataError);
+  }
+  const FolderLock again(folder.path());
+}
+
 TEST(LineLog, KeepsItsHeadAndGrowsByLines) {
   const TemporaryFolder folder;
   EXPECT_TRUE(rc::check("kept bytes, then the lines",

@@ -1,5 +1,6 @@
 """signvote train --resume: to the same bytes after any kind of end, and refused where it would not be."""
 
+import fcntl
 import os
 import pathlib
 import random
@@ -145,6 +146,16 @@ class Refused(Case):
         self.refuse(2, "train", "--resume", self.folder, says="holds no run")
         self.refuse(2, "train", "--resume", self.folder / "nothing", says="holds no run")
         self.assertEqual(contents(self.folder), {})
+
+    def test_two_at_once(self):
+        out = self.train("run", rounds=2)
+        before = contents(out)
+        held = os.open(out, os.O_RDONLY)
+        fcntl.flock(held, fcntl.LOCK_EX)
+        self.refuse(1, "train", "--resume", out, "--rounds", 4, says="another process")
+        self.assertEqual(contents(out), before)
+        os.close(held)
+        self.succeed("train", "--resume", out, "--rounds", 4)
 
     def test_a_damaged_checkpoint(self):
         out = self.train("run", rounds=2)
