@@ -189,22 +189,24 @@ std::string refusal(const std::string& rule) {
   return "accepted";
 }
 
+// The message quotes the rule and goes on with what is allowed.
+bool refused(const std::string& rule, const std::string& allowed) {
+  return refusal(rule).find("is '" + rule + "'; " + allowed) != std::string::npos;
+}
+
 TEST(Partition, OtherRulesAreRefusedWithWhatIsAllowed) {
   for (const char* rule : kRules) EXPECT_EQ(refusal(rule), "accepted") << rule;
   for (const char* rule : {"", "IID", "iid ", "iid:2", "label:2", "labels", "dirichlet", ":", "random"})
-    EXPECT_EQ(refusal(rule),
-              std::string("--partition is '") + rule + "'; take iid, shared, labels:K or dirichlet:A");
-  for (const char* number : {"", "0", "11", "-1", "2.5", "two", "2x", " 2", "nan", "inf", "1e300", "0x2"})
-    EXPECT_EQ(refusal(std::string("labels:") + number),
-              std::string("--partition is 'labels:") + number + "'; K must be a whole number from 1 to 10");
-  for (const char* number : {"", "0", "-0.5", "a", "1 ", "1,5", "nan", "inf", "1e7", "1e-400", "1e400"})
-    EXPECT_EQ(refusal(std::string("dirichlet:") + number), std::string("--partition is 'dirichlet:") + number +
-                                                               "'; A must be a number above 0 and up to 1e6");
+    EXPECT_TRUE(refused(rule, "take iid, shared, labels:K or dirichlet:A")) << refusal(rule);
+  for (const std::string number :
+       {"", "0", "11", "-1", "2.5", "two", "2x", " 2", "nan", "inf", "1e300", "0x2"})
+    EXPECT_TRUE(refused("labels:" + number, "K must be a whole number from 1 to 10")) << number;
+  for (const std::string number : {"", "0", "-0.5", "a", "1 ", "1,5", "nan", "inf", "1e7", "1e-400", "1e400"})
+    EXPECT_TRUE(refused("dirichlet:" + number, "A must be a number above 0 and up to 1e6")) << number;
   EXPECT_THROW(partition("random", even_labels(10), kClasses, 2, 0), ConfigError);
   EXPECT_TRUE(rc::check("anything at all is accepted or refused by name", [](const std::string& tail) {
     const std::string rule = *rc::gen::element<std::string>("", "labels:", "dirichlet:") + tail;
-    const std::string message = refusal(rule);
-    RC_ASSERT(message == "accepted" || message.starts_with("--partition is '" + rule + "'; "));
+    RC_ASSERT(refusal(rule) == "accepted" || refused(rule, ""));
   }));
 }
 
