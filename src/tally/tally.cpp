@@ -8,10 +8,10 @@
 #include <cstring>
 #include <numeric>
 
-#include "signvote/thread_pool.h"
 #include "kernels/kernels.h"
 #include "kernels/weight.h"
 #include "signvote/error.h"
+#include "signvote/thread_pool.h"
 
 namespace signvote {
 namespace {
@@ -90,7 +90,7 @@ void Tally::decide(std::span<const SignVector* const> ballots, SignVector& verdi
   std::vector<kernels::Planes> equals;
   if (weigh) {
     for (const std::uint32_t m : mature)
-      weighted.push_back({planes(*ballots[m]), &half_errors_[m * size()], rounds_of_[m]});
+      weighted.push_back({planes(*ballots[m]), half_errors_.data() + m * size(), rounds_of_[m]});
   } else {
     for (const std::uint32_t m : present) equals.push_back(planes(*ballots[m]));
   }
@@ -105,7 +105,7 @@ void Tally::decide(std::span<const SignVector* const> ballots, SignVector& verdi
     if (learns)
       for (const std::uint32_t m : present)
         kernels::count_half_errors(planes(*ballots[m]), planes(verdict), size(), first, last,
-                                   &half_errors_[m * size()]);
+                                   half_errors_.data() + m * size());
   });
   for (const std::uint32_t m : present) {
     ++rounds_of_[m];
@@ -119,7 +119,7 @@ void Tally::halve_if_full(std::uint32_t worker) {
   rounds_of_[worker] -= rounds_of_[worker] / 2;
   if (options_.method == Method::it)
     for_ranges([&](std::size_t first, std::size_t last) {
-      std::uint16_t* row = &half_errors_[worker * size()];
+      std::uint16_t* row = half_errors_.data() + worker * size();
       for (std::size_t i = first * SignVector::kBits; i < std::min(size(), last * SignVector::kBits); ++i)
         row[i] /= 2;
     });
@@ -184,8 +184,10 @@ void Tally::restore(std::span<const std::byte> bytes) {
     throw DataError("a tally's snapshot is damaged: its checksum is wrong");
   std::vector<std::uint32_t> rounds_of(rounds_of_.size());
   std::vector<std::uint16_t> half_errors(half_errors_.size());
-  std::memcpy(rounds_of.data(), bytes.data() + sizeof(header), rounds_bytes);
-  std::memcpy(half_errors.data(), bytes.data() + sizeof(header) + rounds_bytes, counts_bytes);
+  const std::byte* at =
+      bytes.data() + sizeof(header);  // copy_n, for an mv tally has no counts and no address
+  std::copy_n(at, rounds_bytes, reinterpret_cast<std::byte*>(rounds_of.data()));
+  std::copy_n(at + rounds_bytes, counts_bytes, reinterpret_cast<std::byte*>(half_errors.data()));
   for (std::size_t i = 0; i < half_errors.size(); ++i)
     if (half_errors[i] > 2 * rounds_of[i / size()])
       throw DataError("a tally's snapshot is wrong: a worker has more errors than rounds");

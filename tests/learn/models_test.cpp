@@ -500,6 +500,27 @@ TEST_F(StateFile, TruncationsAreRefused) {
   }
 }
 
+// torch itself loads most of these, some with other values, and crashes on a few.
+TEST_F(StateFile, AFlippedBitIsRefusedOrHarmless) {
+  const State state = tiny_state();
+  write_state(state);
+  const std::string good = read_text_file(path());
+  std::size_t refused = 0;
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    std::string flipped = good;
+    flipped[i] = static_cast<char>(flipped[i] ^ (1 << (i % 8)));
+    write(flipped);
+    Tiny net;
+    if (refusal([&] { load_state(net, path()); }) != "accepted") {
+      ++refused;
+      continue;
+    }
+    for (const auto& parameter : net.named_parameters())
+      ASSERT_TRUE(torch::equal(parameter.value(), state.at(parameter.key()))) << "byte " << i;
+  }
+  EXPECT_GT(refused, good.size() / 4);
+}
+
 TEST_F(StateFile, EachModelAndDataSetIsFound) {
   for (const std::string model : kModelNames)
     for (const std::string dataset : kDatasetNames) {
