@@ -14,6 +14,7 @@
 // A tally owns the coordinates [begin, end) of a model; many tallies can share one model.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -71,15 +72,24 @@ class Tally {
   void restore(std::span<const std::byte> bytes);
 
  private:
+  /// The counts of one word of a ballot. Rows are whole words, so that no vector ends at an odd place;
+  /// what lies past end - begin is never looked at.
+  struct alignas(128) Counts {
+    std::array<std::uint16_t, SignVector::kBits> half_errors{};
+  };
+
   void for_ranges(const auto& body) const;
   void halve_if_full(std::uint32_t worker);
+  std::size_t words() const { return SignVector::words(size()); }
+  std::size_t learnt_counts() const { return counts_.empty() ? 0 : options_.workers * size(); }
+  std::uint16_t* row(std::uint32_t worker) { return counts_.data()[worker * words()].half_errors.data(); }
 
   TallyOptions options_;
   ThreadPool* pool_;
   std::uint64_t rounds_ = 0;
   bool weighted_ = false;
   std::vector<std::uint32_t> rounds_of_;
-  std::vector<std::uint16_t> half_errors_;  // worker m's row starts at m * size()
+  std::vector<Counts> counts_;  // worker m's row starts at m * words(); empty for Method::mv
 };
 
 }  // namespace signvote

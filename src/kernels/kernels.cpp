@@ -3,149 +3,533 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cassert>
+#include <cstring>
 #include <limits>
+#include <type_traits>
 
+#include "kernels/plain.h"
 #include "kernels/weight.h"
 
-namespace signvote::kernels {
+// Vectors whose length is known only at run time cannot be kept in arrays; ARM has NEON beside them.
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+
+// This file is compiled once for each target: everything up to HWY_ONCE.
+#define HWY_TARGET_INCLUDE "kernels/kernels.cpp"
+#include <hwy/cache_control.h>
+#include <hwy/foreach_target.h>  // must come before highway.h
+#include <hwy/highway.h>
+
+static_assert(std::endian::native == std::endian::little, "a plane's bytes are in the order of its bits");
+
+HWY_BEFORE_NAMESPACE();
+namespace signvote::kernels::HWY_NAMESPACE {
+
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+
+using plain::count_all;
+using plain::majority_all;
+using plain::pack_bits;
+using plain::step_all;
+using plain::vote_all;
+
+#else
+
 namespace {
 
-constexpr std::size_t kBits = 64;
+namespace hn = hwy::HWY_NAMESPACE;
 
-/// Signs from bit patterns: exact for every float, whatever the compiler's floating-point flags.
+constexpr std::size_t kBits = 64;  // of a word
+
+// --- pack ---
+
+/// Signs from bit patterns, exact for every float. Bits are numbers of `infinity` and above where the
+/// float is infinite or NaN.
 template <class Bits>
-std::size_t pack_bits(const auto* values, std::size_t n, Bits infinity, std::uint64_t* present,
-                      std::uint64_t* negative) noexcept {
-  constexpr Bits kMagnitude = std::numeric_limits<Bits>::max() >> 1;
-  for (std::size_t word = 0; word * kBits < n; ++word) {
-    const std::size_t begin = word * kBits;
-    const std::size_t count = std::min(kBits, n - begin);
-    std::uint64_t p = 0;
-    std::uint64_t m = 0;
-    bool bad = false;
-    for (std::size_t j = 0; j < count; ++j) {
-      const Bits bits = std::bit_cast<Bits>(values[begin + j]);
-      const Bits magnitude = bits & kMagnitude;
-      p |= std::uint64_t{magnitude != 0} << j;
-      m |= std::uint64_t{bits > kMagnitude && magnitude != 0} << j;
-      bad |= magnitude >= infinity;
+std::size_t pack_bits(const Bits* HWY_RESTRICT values, std::size_t n, Bits infinity,
+                      std::uint64_t* HWY_RESTRICT present, std::uint64_t* HWY_RESTRICT negative) {
+  const hn::ScalableTag<Bits> d;
+  const hn::RebindToSigned<decltype(d)> di;
+  constexpr std::size_t kLanes = hn::MaxLanes(d);
+  static_assert(kBits % kLanes == 0);
+  const auto zero = hn::Zero(d);
+
+  // A NaN is rare: whether there was one is asked once in many words, and where it is only then.
+  constexpr std::size_t kStretch = 64 * kBits;
+  for (std::size_t begin = 0; begin < n; begin += kStretch) {
+    const std::size_t end = std::min(n, begin + kStretch);
+    auto largest = zero;  // of the magnitudes, doubled to lose the sign
+    for (std::size_t i = begin; i < end; i += kBits) {
+      HWY_ALIGN std::array<Bits, kBits> tail;
+      const Bits* from = values + i;
+      if (end - i < kBits) {
+        tail.fill(0);
+        std::copy(from, values + end, tail.data());
+        from = tail.data();
+      }
+      std::array<std::uint8_t, 16> p;  // as StoreMaskBits may write eight bytes, wherever it starts
+      std::array<std::uint8_t, 16> m;
+      for (std::size_t j = 0; j < kBits; j += kLanes) {
+        const auto v = hn::LoadU(d, from + j);
+        const auto doubled = hn::Add(v, v);
+        largest = hn::Max(largest, doubled);
+        const auto abstains = hn::Eq(doubled, zero);
+        const auto minus = hn::RebindMask(d, hn::Lt(hn::BitCast(di, v), hn::Zero(di)));
+        if constexpr (kLanes >= 8) {
+          hn::StoreMaskBits(d, hn::Not(abstains), p.data() + j / 8);
+          hn::StoreMaskBits(d, hn::AndNot(abstains, minus), m.data() + j / 8);
+        } else {  // less than a byte
+          std::array<std::uint8_t, 8> bits{};
+          hn::StoreMaskBits(d, hn::Not(abstains), bits.data());
+          p[j / 8] = static_cast<std::uint8_t>(j % 8 == 0 ? bits[0] : p[j / 8] | bits[0] << (j % 8));
+          hn::StoreMaskBits(d, hn::AndNot(abstains, minus), bits.data());
+          m[j / 8] = static_cast<std::uint8_t>(j % 8 == 0 ? bits[0] : m[j / 8] | bits[0] << (j % 8));
+        }
+      }
+      std::memcpy(present + i / kBits, p.data(), 8);
+      std::memcpy(negative + i / kBits, m.data(), 8);
     }
-    if (bad) {
-      for (std::size_t j = 0;; ++j)
-        if ((std::bit_cast<Bits>(values[begin + j]) & kMagnitude) >= infinity) return begin + j;
-    }
-    present[word] = p;
-    negative[word] = m;
+    const Bits limit = static_cast<Bits>(2 * infinity);
+    HWY_ALIGN std::array<Bits, kLanes> lanes;
+    hn::Store(largest, d, lanes.data());
+    if (std::ranges::max(lanes) >= limit)
+      return static_cast<std::size_t>(
+          std::find_if(values + begin, values + end,
+                       [limit](Bits bits) { return static_cast<Bits>(2 * bits) >= limit; }) -
+          values);
   }
   return n;
 }
 
-/// log_units of all counts: the part in use is small while there are few rounds, and stays in cache.
-const auto kLogTable = [] {
-  std::array<std::int16_t, 65536> table{};
-  for (std::size_t x = 0; x < table.size(); ++x) table[x] = log_units(static_cast<std::uint16_t>(x));
-  return table;
-}();
+// --- step ---
 
-/// Y of bit j: -1, 0 or +1.
-int sign_at(std::uint64_t present, std::uint64_t negative, std::size_t j) {
-  return static_cast<int>(present >> j & 1) - 2 * static_cast<int>(negative >> j & 1);
+/// 64 parameters, by one word of each plane.
+void step_word(float* HWY_RESTRICT x, std::uint64_t present, std::uint64_t negative, float delta) {
+  const hn::ScalableTag<float> df;
+  const hn::ScalableTag<std::uint32_t> du;
+  constexpr std::size_t kLanes = hn::MaxLanes(df);
+  const auto forward = hn::BitCast(du, hn::Set(df, delta));
+  const auto sign_bit = hn::Set(du, 0x8000'0000);
+  const auto first_bits = hn::Shl(hn::Set(du, 1), hn::Iota(du, 0));
+  for (std::size_t half = 0; half < 2; ++half) {
+    const auto p = hn::Set(du, static_cast<std::uint32_t>(present >> (32 * half)));
+    const auto m = hn::Set(du, static_cast<std::uint32_t>(negative >> (32 * half)));
+    auto bits = first_bits;
+    for (std::size_t j = 0; j < 32; j += kLanes, bits = hn::ShiftLeft<kLanes>(bits)) {
+      const auto back = hn::IfThenElseZero(hn::TestBit(m, bits), sign_bit);
+      const auto before = hn::LoadU(df, x + 32 * half + j);
+      const auto after = hn::Sub(before, hn::BitCast(df, hn::Xor(forward, back)));
+      const auto moves = hn::RebindMask(df, hn::TestBit(p, bits));
+      hn::StoreU(hn::IfThenElse(moves, after, before), df, x + 32 * half + j);
+    }
+  }
+}
+
+void step_all(float* HWY_RESTRICT x, std::size_t n, const std::uint64_t* HWY_RESTRICT present,
+              const std::uint64_t* HWY_RESTRICT negative, float delta) {
+  const std::size_t words = n / kBits;
+  for (std::size_t word = 0; word < words; ++word)
+    step_word(x + word * kBits, present[word], negative[word], delta);
+  if (n % kBits != 0) {
+    std::array<float, kBits> tail{};
+    std::copy(x + words * kBits, x + n, tail.data());
+    step_word(tail.data(), present[words], negative[words], delta);
+    std::copy_n(tail.data(), n % kBits, x + words * kBits);
+  }
+}
+
+// --- majority ---
+
+/// a + b + c = low + 2 * (what is returned), bit by bit.
+template <class V>
+HWY_INLINE V full_add(V a, V b, V c, V& low) {
+  const V differ = hn::Xor(a, b);
+  low = hn::Xor(differ, c);
+  return hn::Or(hn::And(a, b), hn::And(differ, c));
+}
+
+/// Counts of as many coordinates as V has bits: plane k holds bit k of each count.
+template <class V>
+struct BitSlicedCounts {
+  static constexpr std::size_t kPlanes = 32;
+  std::array<V, kPlanes> plane;
+
+  /// Adds `carry` from plane k on.
+  HWY_INLINE void ripple(V carry, std::size_t k, std::size_t planes) {
+    for (; k < planes; ++k) {
+      const V sum = hn::Xor(plane[k], carry);
+      carry = hn::And(plane[k], carry);
+      plane[k] = sum;
+    }
+  }
+  HWY_INLINE void add2(V a, V b, std::size_t planes) {
+    ripple(full_add(plane[0], a, b, plane[0]), 1, planes);
+  }
+  /// Seven adders take eight bits: less than one a bit.
+  HWY_INLINE void add8(const std::array<V, 8>& in, std::size_t planes) {
+    const V twos_a = full_add(plane[0], in[0], in[1], plane[0]);
+    const V twos_b = full_add(plane[0], in[2], in[3], plane[0]);
+    const V fours_a = full_add(plane[1], twos_a, twos_b, plane[1]);
+    const V twos_c = full_add(plane[0], in[4], in[5], plane[0]);
+    const V twos_d = full_add(plane[0], in[6], in[7], plane[0]);
+    const V fours_b = full_add(plane[1], twos_c, twos_d, plane[1]);
+    ripple(full_add(plane[2], fours_a, fours_b, plane[2]), 3, planes);
+  }
+};
+
+/// The words at `word`, as many as D has lanes.
+template <class D>
+HWY_INLINE void majority_at(D d, std::span<const Planes> ballots, std::size_t word, std::uint64_t* present,
+                            std::uint64_t* negative) {
+  using V = hn::Vec<D>;
+  // Three planes at least, for add8.
+  const auto planes = std::max<std::size_t>(3, static_cast<std::size_t>(std::bit_width(ballots.size())));
+  BitSlicedCounts<V> plus;
+  BitSlicedCounts<V> minus;
+  std::fill_n(plus.plane.begin(), planes, hn::Zero(d));
+  std::fill_n(minus.plane.begin(), planes, hn::Zero(d));
+  const auto minus_of = [&](std::size_t b) HWY_ATTR { return hn::LoadU(d, ballots[b].negative + word); };
+  const auto plus_of = [&](std::size_t b, V is_minus)
+                           HWY_ATTR { return hn::AndNot(is_minus, hn::LoadU(d, ballots[b].present + word)); };
+  std::size_t b = 0;
+  for (; b + 8 <= ballots.size(); b += 8) {
+    std::array<V, 8> p;
+    std::array<V, 8> m;
+    for (std::size_t i = 0; i < 8; ++i) {
+      m[i] = minus_of(b + i);
+      p[i] = plus_of(b + i, m[i]);
+    }
+    plus.add8(p, planes);
+    minus.add8(m, planes);
+  }
+  for (; b < ballots.size(); b += 2) {
+    const bool both = b + 1 < ballots.size();
+    const V m0 = minus_of(b);
+    const V m1 = both ? minus_of(b + 1) : hn::Zero(d);
+    plus.add2(plus_of(b, m0), both ? plus_of(b + 1, m1) : hn::Zero(d), planes);
+    minus.add2(m0, m1, planes);
+  }
+  // Compare the two counts from their highest bit down; what is decided stays decided.
+  V more_plus = hn::Zero(d);
+  V more_minus = hn::Zero(d);
+  for (std::size_t k = planes; k-- > 0;) {
+    const V p = hn::AndNot(minus.plane[k], plus.plane[k]);
+    const V m = hn::AndNot(plus.plane[k], minus.plane[k]);
+    more_plus = hn::Or(more_plus, hn::AndNot(more_minus, p));
+    more_minus = hn::Or(more_minus, hn::AndNot(more_plus, m));
+  }
+  hn::StoreU(hn::Or(more_plus, more_minus), d, present + word);
+  hn::StoreU(more_minus, d, negative + word);
+}
+
+void majority_all(std::span<const Planes> ballots, std::size_t first, std::size_t last,
+                  std::uint64_t* present, std::uint64_t* negative) {
+  const hn::ScalableTag<std::uint64_t> d;
+  constexpr std::size_t kLanes = hn::MaxLanes(d);
+  std::size_t word = first;
+  for (; word + kLanes <= last; word += kLanes) majority_at(d, ballots, word, present, negative);
+  for (; word < last; ++word)
+    majority_at(hn::CappedTag<std::uint64_t, 1>(), ballots, word, present, negative);
+}
+
+// --- the weighted vote, and the count ---
+
+using I8 = hn::ScalableTag<std::int8_t>;
+using I16 = hn::ScalableTag<std::int16_t>;
+using V8 = hn::Vec<I8>;
+using V16 = hn::Vec<I16>;
+
+constexpr std::size_t kLanes = hn::MaxLanes(I16());  // counts in a vector
+constexpr std::size_t kChunk = 2 * kLanes;           // signs in a vector of bytes
+constexpr std::size_t kChunks = kBits / kChunk;      // in a word
+constexpr std::size_t kBlockWords = 8;               // a cache line of each plane
+constexpr std::size_t kBlockChunks = kBlockWords * kChunks;
+constexpr std::size_t kKeptVoters = 64;  // whose signs are kept from the vote for the count
+static_assert(kChunk <= kBits);
+
+/// From bits to bytes, one per sign, and from bytes to sixteen-bit lanes. The bytes of a chunk are in
+/// the order 0, L, 1, L + 1, 2, ... where L = kLanes, so that the low and the high bytes of the
+/// sixteen-bit lanes are the signs of its first and second vector of counts.
+class Signs {
+ public:
+  Signs() {
+    HWY_ALIGN std::array<std::uint8_t, kChunk> byte;
+    HWY_ALIGN std::array<std::uint8_t, kChunk> bit;
+    for (std::size_t i = 0; i < kChunk; ++i) {
+      const std::size_t sign = i % 2 * kLanes + i / 2;
+      byte[i] = static_cast<std::uint8_t>(sign / 8);
+      bit[i] = static_cast<std::uint8_t>(1U << (sign % 8));
+    }
+    byte_ = hn::Load(u8_, byte.data());
+    bit_ = hn::Load(u8_, bit.data());
+  }
+
+  /// -1, 0, +1.
+  HWY_INLINE V8 at(const Planes& planes, std::size_t chunk) const {
+    const V8 sign = hn::Or(mask(planes.negative, chunk), hn::Set(i8_, 1));
+    return hn::And(sign, mask(planes.present, chunk));
+  }
+
+ private:
+  using Chunk = std::conditional_t<kChunk == 16, std::uint16_t,
+                                   std::conditional_t<kChunk == 32, std::uint32_t, std::uint64_t> >;
+
+  HWY_INLINE V8 mask(const std::uint64_t* plane, std::size_t chunk) const {
+    Chunk bits;
+    std::memcpy(&bits, reinterpret_cast<const std::uint8_t*>(plane) + chunk * sizeof bits, sizeof bits);
+    const auto spread =
+        hn::TableLookupBytes(hn::BitCast(u8_, hn::Set(hn::ScalableTag<Chunk>(), bits)), byte_);
+    return hn::BitCast(i8_, hn::VecFromMask(u8_, hn::Eq(hn::And(spread, bit_), bit_)));
+  }
+
+  static constexpr I8 i8_{};
+  static constexpr hn::ScalableTag<std::uint8_t> u8_{};
+  hn::Vec<hn::ScalableTag<std::uint8_t> > byte_;
+  hn::Vec<hn::ScalableTag<std::uint8_t> > bit_;
+};
+
+HWY_INLINE V16 first_signs(V8 signs) {
+  return hn::ShiftRight<8>(hn::ShiftLeft<8>(hn::BitCast(I16(), signs)));
+}
+HWY_INLINE V16 second_signs(V8 signs) { return hn::ShiftRight<8>(hn::BitCast(I16(), signs)); }
+
+/// As weight() of weight.h, lane by lane.
+HWY_INLINE V16 weights(V16 half_errors, hn::Vec<hn::ScalableTag<float> > twice_rounds, V16 clip) {
+  const I16 d;
+  const hn::ScalableTag<std::int32_t> d32;
+  const hn::ScalableTag<std::uint32_t> u32;
+  const hn::ScalableTag<float> f32;
+  const auto counts = hn::BitCast(u32, half_errors);
+  const auto even = hn::ConvertTo(f32, hn::BitCast(d32, hn::And(counts, hn::Set(u32, 0xffff))));
+  const auto odd = hn::ConvertTo(f32, hn::BitCast(d32, hn::ShiftRight<16>(counts)));
+  const auto float_bits = [&](auto e, auto o) HWY_ATTR {
+    return hn::OddEven(hn::BitCast(d, o), hn::BitCast(d, hn::ShiftRight<16>(hn::BitCast(u32, e))));
+  };
+  const V16 wrong = float_bits(even, odd);
+  const V16 right = float_bits(hn::Sub(twice_rounds, even), hn::Sub(twice_rounds, odd));
+  const V16 w = hn::And(wrong, hn::Set(d, 127));
+  const V16 r = hn::And(right, hn::Set(d, 127));
+  const V16 r_less_128 = hn::Or(right, hn::Set(d, -128));
+  const V16 bulge = hn::Mul(hn::Sub(w, r), hn::Add(r_less_128, w));
+  const V16 units = hn::Add(hn::Sub(right, wrong), hn::MulFixedPoint15(bulge, hn::Set(d, kLogBulge)));
+  return hn::Min(hn::Max(units, hn::Neg(clip)), clip);
+}
+
+/// The verdict of a chunk in the form that count needs.
+struct Decided {
+  V8 sign;
+  V8 tie;  // 1 where the sign is 0
+};
+
+HWY_INLINE Decided decided(V8 sign) {
+  const I8 d;
+  return {sign, hn::And(hn::VecFromMask(d, hn::Eq(sign, hn::Zero(d))), hn::Set(d, 1))};
+}
+
+/// c += 1 - Y * U, which is |Y - U| unless U is 0, and then 1.
+HWY_INLINE void count(V8 signs, const Decided& verdict, std::uint16_t* half_errors) {
+  const hn::ScalableTag<std::uint16_t> d;
+  const auto more = hn::BitCast(d, hn::Max(hn::Abs(hn::Sub(signs, verdict.sign)), verdict.tie));
+  hn::StoreU(hn::Add(hn::LoadU(d, half_errors), hn::And(more, hn::Set(d, 0xff))), d, half_errors);
+  hn::StoreU(hn::Add(hn::LoadU(d, half_errors + kLanes), hn::ShiftRight<8>(more)), d, half_errors + kLanes);
+}
+
+void count_all(const Planes& ballot, const Planes& verdict, std::size_t first, std::size_t last,
+               std::uint16_t* half_errors) {
+  const Signs signs;
+  for (std::size_t chunk = first * kChunks; chunk < last * kChunks; ++chunk)
+    count(signs.at(ballot, chunk), decided(signs.at(verdict, chunk)), half_errors + chunk * kChunk);
+}
+
+/// Sums of 64 coordinates: in sixteen-bit lanes for as many voters as surely fit, then widened.
+class WeightSums {
+ public:
+  explicit WeightSums(std::int16_t clip)
+      : clip_(hn::Set(I16(), clip)), fit_(32767 / static_cast<std::size_t>(clip)) {}
+
+  void clear() {
+    lanes_.fill(hn::Zero(I16()));
+    added_ = 0;
+    widened_ = false;
+  }
+  HWY_INLINE void make_room() {
+    if (added_++ == fit_) widen();
+  }
+  HWY_INLINE void add(std::size_t part, V16 half_errors, hn::Vec<hn::ScalableTag<float> > twice_rounds,
+                      V16 signs) {
+    lanes_[part] = hn::Add(lanes_[part], hn::Mul(weights(half_errors, twice_rounds, clip_), signs));
+  }
+  /// The sums, or where they are too large other numbers of the same sign.
+  const std::array<V16, 2 * kChunks>& lanes() {
+    if (widened_) {
+      widen();
+      for (std::size_t i = 0; i < kBits; ++i)
+        narrow_[i] = static_cast<std::int16_t>(std::clamp(wide_[i], -1, 1));
+      for (std::size_t part = 0; part < lanes_.size(); ++part)
+        lanes_[part] = hn::Load(I16(), narrow_.data() + part * kLanes);
+    }
+    return lanes_;
+  }
+
+ private:
+  void widen() {
+    if (!widened_) wide_.fill(0);
+    widened_ = true;
+    for (std::size_t part = 0; part < lanes_.size(); ++part)
+      hn::Store(lanes_[part], I16(), narrow_.data() + part * kLanes);
+    for (std::size_t i = 0; i < kBits; ++i) wide_[i] += narrow_[i];
+    lanes_.fill(hn::Zero(I16()));
+    added_ = 1;
+  }
+
+  V16 clip_;
+  std::size_t fit_;
+  std::size_t added_ = 0;
+  bool widened_ = false;
+  std::array<V16, 2 * kChunks> lanes_;
+  HWY_ALIGN std::array<std::int16_t, kBits> narrow_;
+  std::array<std::int32_t, kBits> wide_;
+};
+
+void vote_all(std::span<const Voter> voters, std::int16_t clip, std::size_t first, std::size_t last,
+              std::uint64_t* present, std::uint64_t* negative) {
+  const I16 d;
+  const Signs signs;
+  WeightSums sums(clip);
+  const std::size_t kept = std::min(voters.size(), kKeptVoters);
+  HWY_ALIGN std::array<std::int8_t, kKeptVoters * kBlockWords * kBits> kept_signs;
+  std::array<Decided, kBlockChunks> verdict;
+
+  for (std::size_t block = first; block < last; block += kBlockWords) {
+    const std::size_t words = std::min(kBlockWords, last - block);
+    // There are too many streams for the hardware to follow. Past the end, a prefetch does nothing.
+    for (const Voter& voter : voters) {
+      hwy::Prefetch(voter.ballot.present + block + 2 * kBlockWords);
+      hwy::Prefetch(voter.ballot.negative + block + 2 * kBlockWords);
+    }
+    for (std::size_t w = 0; w < words; ++w) {
+      const std::size_t word = block + w;
+      sums.clear();
+      for (std::size_t m = 0; m < voters.size(); ++m) {
+        const Voter& voter = voters[m];
+        const std::uint16_t* counts = voter.half_errors + word * kBits;
+        hwy::Prefetch(counts + 2 * kBits);
+        hwy::Prefetch(counts + 2 * kBits + kBits / 2);
+        const auto twice_rounds = hn::Set(hn::ScalableTag<float>(), static_cast<float>(2 * voter.rounds));
+        sums.make_room();
+        for (std::size_t c = 0; c < kChunks; ++c) {
+          const V8 y = signs.at(voter.ballot, word * kChunks + c);
+          if (m < kept)
+            hn::Store(y, I8(), kept_signs.data() + ((m * kBlockWords + w) * kChunks + c) * kChunk);
+          const auto at = [&](std::size_t i) HWY_ATTR {
+            return hn::LoadU(d, reinterpret_cast<const std::int16_t*>(counts) + c * kChunk + i * kLanes);
+          };
+          sums.add(2 * c, at(0), twice_rounds, first_signs(y));
+          sums.add(2 * c + 1, at(1), twice_rounds, second_signs(y));
+        }
+      }
+      std::array<std::uint8_t, 16> p;  // as StoreMaskBits may write eight bytes, wherever it starts
+      std::array<std::uint8_t, 16> n;
+      const auto& lanes = sums.lanes();
+      for (std::size_t part = 0; part < lanes.size(); ++part) {
+        hn::StoreMaskBits(d, hn::Ne(lanes[part], hn::Zero(d)), p.data() + part * kLanes / 8);
+        hn::StoreMaskBits(d, hn::Lt(lanes[part], hn::Zero(d)), n.data() + part * kLanes / 8);
+      }
+      std::memcpy(present + word, p.data(), 8);
+      std::memcpy(negative + word, n.data(), 8);
+    }
+    const Planes decision{present, negative};
+    for (std::size_t c = 0; c < words * kChunks; ++c)
+      verdict[c] = decided(signs.at(decision, block * kChunks + c));
+    for (std::size_t m = 0; m < voters.size(); ++m)
+      for (std::size_t c = 0; c < words * kChunks; ++c) {
+        const V8 y = m < kept ? hn::Load(I8(), kept_signs.data() + (m * kBlockChunks + c) * kChunk)
+                              : signs.at(voters[m].ballot, block * kChunks + c);
+        count(y, verdict[c], voters[m].half_errors + block * kBits + c * kChunk);
+      }
+  }
 }
 
 }  // namespace
 
+#endif  // of the targets with vectors
+
+std::size_t pack16(const std::uint16_t* values, std::size_t n, std::uint64_t* present,
+                   std::uint64_t* negative) {
+  return pack_bits<std::uint16_t>(values, n, 0x7f80, present, negative);
+}
+
+std::size_t pack32(const std::uint32_t* values, std::size_t n, std::uint64_t* present,
+                   std::uint64_t* negative) {
+  return pack_bits<std::uint32_t>(values, n, 0x7f80'0000, present, negative);
+}
+
+std::size_t pack64(const std::uint64_t* values, std::size_t n, std::uint64_t* present,
+                   std::uint64_t* negative) {
+  return pack_bits<std::uint64_t>(values, n, 0x7ff0'0000'0000'0000, present, negative);
+}
+
+}  // namespace signvote::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace signvote::kernels {
+
+HWY_EXPORT(pack16);
+HWY_EXPORT(pack32);
+HWY_EXPORT(pack64);
+HWY_EXPORT(step_all);
+HWY_EXPORT(majority_all);
+HWY_EXPORT(vote_all);
+HWY_EXPORT(count_all);
+
 std::size_t pack(const float* values, std::size_t n, std::uint64_t* present,
                  std::uint64_t* negative) noexcept {
-  return pack_bits<std::uint32_t>(values, n, 0x7f800000U, present, negative);
+  return HWY_DYNAMIC_DISPATCH(pack32)(reinterpret_cast<const std::uint32_t*>(values), n, present, negative);
 }
 
 std::size_t pack(const double* values, std::size_t n, std::uint64_t* present,
                  std::uint64_t* negative) noexcept {
-  return pack_bits<std::uint64_t>(values, n, 0x7ff0000000000000U, present, negative);
+  return HWY_DYNAMIC_DISPATCH(pack64)(reinterpret_cast<const std::uint64_t*>(values), n, present, negative);
 }
 
 std::size_t pack(const std::uint16_t* values, std::size_t n, std::uint64_t* present,
                  std::uint64_t* negative) noexcept {
-  return pack_bits<std::uint16_t>(values, n, 0x7f80U, present, negative);
+  return HWY_DYNAMIC_DISPATCH(pack16)(values, n, present, negative);
 }
 
 void step(float* x, std::size_t n, const std::uint64_t* present, const std::uint64_t* negative,
           float delta) noexcept {
-  for (std::size_t i = 0; i < n; ++i) {
-    const std::uint64_t p = present[i / kBits] >> (i % kBits) & 1;
-    const std::uint64_t m = negative[i / kBits] >> (i % kBits) & 1;
-    if (p != 0) x[i] -= m != 0 ? -delta : delta;
-  }
+  HWY_DYNAMIC_DISPATCH(step_all)(x, n, present, negative, delta);
 }
 
 void majority(std::span<const Planes> ballots, std::size_t first, std::size_t last, std::uint64_t* present,
               std::uint64_t* negative) noexcept {
-  const auto planes = static_cast<std::size_t>(std::bit_width(ballots.size()));
-  for (std::size_t word = first; word < last; ++word) {
-    std::array<std::uint64_t, 64> plus{};
-    std::array<std::uint64_t, 64> minus{};
-    const auto add = [planes](std::array<std::uint64_t, 64>& count, std::uint64_t carry) {
-      for (std::size_t k = 0; k < planes; ++k) {
-        const std::uint64_t sum = count[k] ^ carry;
-        carry &= count[k];
-        count[k] = sum;
-      }
-    };
-    for (const Planes& ballot : ballots) {
-      add(plus, ballot.present[word] & ~ballot.negative[word]);
-      add(minus, ballot.negative[word]);
-    }
-    // Compare the two counts from their highest bit down; what is decided stays decided.
-    std::uint64_t more_plus = 0;
-    std::uint64_t more_minus = 0;
-    for (std::size_t k = planes; k-- > 0;) {
-      const std::uint64_t undecided = ~(more_plus | more_minus);
-      more_plus |= undecided & plus[k] & ~minus[k];
-      more_minus |= undecided & minus[k] & ~plus[k];
-    }
-    present[word] = more_plus | more_minus;
-    negative[word] = more_minus;
-  }
+  HWY_DYNAMIC_DISPATCH(majority_all)(ballots, first, last, present, negative);
 }
 
-void weighted_vote(std::span<const WeightedBallot> ballots, std::int16_t clip, std::size_t n,
-                   std::size_t first, std::size_t last, std::uint64_t* present,
-                   std::uint64_t* negative) noexcept {
-  for (std::size_t word = first; word < last; ++word) {
-    const std::size_t begin = word * kBits;
-    const std::size_t count = std::min(kBits, n - begin);
-    std::array<std::int32_t, kBits> sums{};
-    for (const WeightedBallot& worker : ballots) {
-      const std::uint64_t p = worker.ballot.present[word];
-      const std::uint64_t m = worker.ballot.negative[word];
-      const std::uint16_t* half_errors = worker.half_errors + begin;
-      for (std::size_t j = 0; j < count; ++j) {
-        const int units = kLogTable[2 * worker.rounds - half_errors[j]] - kLogTable[half_errors[j]];
-        sums[j] += sign_at(p, m, j) * std::clamp<int>(units, -clip, clip);
-      }
-    }
-    std::uint64_t p = 0;
-    std::uint64_t m = 0;
-    for (std::size_t j = 0; j < count; ++j) {
-      p |= std::uint64_t{sums[j] != 0} << j;
-      m |= std::uint64_t{sums[j] < 0} << j;
-    }
-    present[word] = p;
-    negative[word] = m;
-  }
+void weighted_vote(std::span<const Voter> voters, std::int16_t clip, std::size_t first, std::size_t last,
+                   std::uint64_t* present, std::uint64_t* negative) noexcept {
+  HWY_DYNAMIC_DISPATCH(vote_all)(voters, clip, first, last, present, negative);
 }
 
-void count_half_errors(const Planes& ballot, const Planes& verdict, std::size_t n, std::size_t first,
-                       std::size_t last, std::uint16_t* half_errors) noexcept {
-  for (std::size_t word = first; word < last; ++word) {
-    const std::size_t begin = word * kBits;
-    const std::size_t count = std::min(kBits, n - begin);
-    const std::uint64_t both = ballot.present[word] & verdict.present[word];
-    const std::uint64_t wrong = both & (ballot.negative[word] ^ verdict.negative[word]);
-    for (std::size_t j = 0; j < count; ++j)
-      half_errors[begin + j] += static_cast<std::uint16_t>(1 - (both >> j & 1) + 2 * (wrong >> j & 1));
-  }
+void count_half_errors(const Planes& ballot, const Planes& verdict, std::size_t first, std::size_t last,
+                       std::uint16_t* half_errors) noexcept {
+  HWY_DYNAMIC_DISPATCH(count_all)(ballot, verdict, first, last, half_errors);
+}
+
+std::vector<std::string> targets() {
+  std::vector<std::string> names;
+  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets())
+    names.emplace_back(hwy::TargetName(target));
+  return names;
+}
+
+void use_target(const std::string& name) {
+  hwy::SetSupportedTargetsForTest(0);
+  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets())
+    if (name == hwy::TargetName(target)) hwy::SetSupportedTargetsForTest(target);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
 }  // namespace signvote::kernels
+#endif  // HWY_ONCE

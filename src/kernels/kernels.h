@@ -1,10 +1,16 @@
 // The inner loops, on raw memory: pack, vote, count, step. They are noexcept, allocate nothing and
 // know nothing of workers' identities or rounds. All bit planes are as in signvote/sign_vector.h.
+//
+// Written once with Highway and compiled for every instruction set; the best one the machine has is
+// picked at the first call. All give the same bits: tests/kernels/kernels_test.cpp holds each against
+// plain twins.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <vector>
 
 namespace signvote::kernels {
 
@@ -29,26 +35,33 @@ void step(float* x, std::size_t n, const std::uint64_t* present, const std::uint
           float delta) noexcept;
 
 /// Plain majority of the words [first, last): plus where more ballots say plus than minus, and so
-/// on; a tie abstains. Counts are bit-sliced: plane k holds bit k of 64 coordinates' counts.
+/// on; a tie abstains.
 void majority(std::span<const Planes> ballots, std::size_t first, std::size_t last, std::uint64_t* present,
               std::uint64_t* negative) noexcept;
 
-/// One worker in a weighted vote: its ballot, its row of half-error counts c, and its rounds t.
-struct WeightedBallot {
+/// One worker in a weighted vote: its ballot, its rounds t (1 to 32,766) and its half-error counts c, at
+/// most 2t. The counts
+/// fill whole words: 64 for each word of the ballot. Those past the last coordinate count along.
+struct Voter {
   Planes ballot;
-  const std::uint16_t* half_errors;
+  std::uint16_t* half_errors;
   std::uint32_t rounds;
 };
 
-/// U_n = sign(sum_m weight(c_{m,n}, t_m, clip) * Y_{m,n}) for the words [first, last) of n coordinates,
-/// with weight as in weight.h; a sum of zero abstains.
-void weighted_vote(std::span<const WeightedBallot> ballots, std::int16_t clip, std::size_t n,
-                   std::size_t first, std::size_t last, std::uint64_t* present,
-                   std::uint64_t* negative) noexcept;
+/// For the words [first, last): U_n = sign(sum_m weight(c_{m,n}, t_m, clip) * Y_{m,n}), with weight as
+/// in weight.h, where a sum of zero abstains; then c_{m,n} += 1 - Y_{m,n} * U_n. In one pass: while a
+/// block of counts is in the cache.
+void weighted_vote(std::span<const Voter> voters, std::int16_t clip, std::size_t first, std::size_t last,
+                   std::uint64_t* present, std::uint64_t* negative) noexcept;
 
 /// c_n += 1 - Y_n * U_n for the words [first, last): agreement 0, an abstention on either side 1,
 /// contradiction 2.
-void count_half_errors(const Planes& ballot, const Planes& verdict, std::size_t n, std::size_t first,
-                       std::size_t last, std::uint16_t* half_errors) noexcept;
+void count_half_errors(const Planes& ballot, const Planes& verdict, std::size_t first, std::size_t last,
+                       std::uint16_t* half_errors) noexcept;
+
+/// The instruction sets that this machine can run, best first; and the use of one of them, or of the
+/// best again (""), from then on in all threads. For tests and benchmarks.
+std::vector<std::string> targets();
+void use_target(const std::string& name);
 
 }  // namespace signvote::kernels

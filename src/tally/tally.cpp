@@ -28,7 +28,7 @@ kernels::Planes planes(const SignVector& signs) { return {signs.present().data()
 /// all before it. Little-endian, as the machines are.
 struct SnapshotHeader {
   std::uint32_t magic = 0x59544756;  // "VGTY"
-  std::uint32_t version = 1;
+  std::uint32_t version = 2;         // 1 was of other weights
   std::uint32_t method = 0;
   std::uint32_t workers = 0;
   std::uint64_t begin = 0;
@@ -52,14 +52,13 @@ Tally::Tally(const TallyOptions& options, ThreadPool* pool) : options_(options),
     throw ConfigError(fmt::format("initial-rounds is {}; it must be between 1 and {}", options.initial_rounds,
                                   kFullRounds / 2));
   rounds_of_.resize(options.workers);
-  if (options.method == Method::it) half_errors_.resize(options.workers * size());
+  if (options.method == Method::it) counts_.resize(options.workers * words());
 }
 
 void Tally::for_ranges(const auto& body) const {
-  const std::size_t words = SignVector::words(size());
-  const std::size_t blocks = (words + kBlockWords - 1) / kBlockWords;
+  const std::size_t blocks = (words() + kBlockWords - 1) / kBlockWords;
   const auto block = [&](std::size_t index) {
-    body(index * kBlockWords, std::min(words, (index + 1) * kBlockWords));
+    body(index * kBlockWords, std::min(words(), (index + 1) * kBlockWords));
   };
   if (pool_ != nullptr)
     pool_->for_each(blocks, [&](std::size_t index, std::size_t) { block(index); });
@@ -71,41 +70,41 @@ void Tally::decide(std::span<const SignVector* const> ballots, SignVector& verdi
   assert(ballots.size() == options_.workers);
   verdict.reset(size());
   std::vector<std::uint32_t> present;
-  std::vector<std::uint32_t> mature;
+  std::size_t mature = 0;
   for (std::uint32_t m = 0; m < options_.workers; ++m) {
     if (ballots[m] == nullptr) continue;
     assert(ballots[m]->size() == size());
     present.push_back(m);
-    if (rounds_of_[m] >= options_.initial_rounds) mature.push_back(m);
+    if (rounds_of_[m] >= options_.initial_rounds) ++mature;
   }
   ++rounds_;
   if (present.empty()) return;
 
   const bool learns = options_.method == Method::it;
-  if (learns && 2 * mature.size() >= present.size()) weighted_ = true;
-  const bool weigh = weighted_ && !mature.empty();
+  if (learns && 2 * mature >= present.size()) weighted_ = true;
+  const bool weigh = weighted_ && mature > 0;
 
   const std::int16_t clip = clip_units(options_.clip);
-  std::vector<kernels::WeightedBallot> weighted;
+  std::vector<kernels::Voter> voters;
   std::vector<kernels::Planes> equals;
-  if (weigh) {
-    for (const std::uint32_t m : mature)
-      weighted.push_back({planes(*ballots[m]), half_errors_.data() + m * size(), rounds_of_[m]});
-  } else {
-    for (const std::uint32_t m : present) equals.push_back(planes(*ballots[m]));
+  std::vector<std::uint32_t> heard_only;  // counted after the vote, in which they had no weight
+  for (const std::uint32_t m : present) {
+    if (weigh && rounds_of_[m] >= options_.initial_rounds)
+      voters.push_back({planes(*ballots[m]), row(m), rounds_of_[m]});
+    else if (learns)
+      heard_only.push_back(m);
+    if (!weigh) equals.push_back(planes(*ballots[m]));
   }
 
   for_ranges([&](std::size_t first, std::size_t last) {
     std::uint64_t* out_present = verdict.present().data();
     std::uint64_t* out_negative = verdict.negative().data();
     if (weigh)
-      kernels::weighted_vote(weighted, clip, size(), first, last, out_present, out_negative);
+      kernels::weighted_vote(voters, clip, first, last, out_present, out_negative);
     else
       kernels::majority(equals, first, last, out_present, out_negative);
-    if (learns)
-      for (const std::uint32_t m : present)
-        kernels::count_half_errors(planes(*ballots[m]), planes(verdict), size(), first, last,
-                                   half_errors_.data() + m * size());
+    for (const std::uint32_t m : heard_only)
+      kernels::count_half_errors(planes(*ballots[m]), planes(verdict), first, last, row(m));
   });
   for (const std::uint32_t m : present) {
     ++rounds_of_[m];
@@ -119,16 +118,15 @@ void Tally::halve_if_full(std::uint32_t worker) {
   rounds_of_[worker] -= rounds_of_[worker] / 2;
   if (options_.method == Method::it)
     for_ranges([&](std::size_t first, std::size_t last) {
-      std::uint16_t* row = half_errors_.data() + worker * size();
-      for (std::size_t i = first * SignVector::kBits; i < std::min(size(), last * SignVector::kBits); ++i)
-        row[i] /= 2;
+      std::uint16_t* counts = row(worker);
+      for (std::size_t i = first * SignVector::kBits; i < last * SignVector::kBits; ++i) counts[i] /= 2;
     });
 }
 
 std::span<const std::uint16_t> Tally::half_errors(std::uint32_t worker) const {
   assert(worker < options_.workers);
   if (options_.method == Method::mv) return {};
-  return std::span(half_errors_).subspan(worker * size(), size());
+  return {counts_.data()[worker * words()].half_errors.data(), size()};
 }
 
 std::int64_t Tally::total_half_errors(std::uint32_t worker) const {
@@ -147,7 +145,7 @@ std::vector<std::byte> Tally::snapshot() const {
   header.weighted = weighted_ ? 1 : 0;
   header.clip = options_.clip;
   const std::size_t rounds_bytes = rounds_of_.size() * sizeof(std::uint32_t);
-  const std::size_t counts_bytes = half_errors_.size() * sizeof(std::uint16_t);
+  const std::size_t counts_bytes = learnt_counts() * sizeof(std::uint16_t);
   std::vector<std::byte> bytes(sizeof(header) + rounds_bytes + counts_bytes + sizeof(std::uint64_t));
   std::byte* at = bytes.data();
   const auto append = [&at](const void* part, std::size_t length) {
@@ -155,7 +153,10 @@ std::vector<std::byte> Tally::snapshot() const {
   };
   append(&header, sizeof(header));
   append(rounds_of_.data(), rounds_bytes);
-  append(half_errors_.data(), counts_bytes);
+  for (std::uint32_t m = 0; m < options_.workers; ++m) {
+    const auto counts = half_errors(m);
+    append(counts.data(), counts.size_bytes());
+  }
   const std::uint64_t checksum = XXH3_64bits(bytes.data(), bytes.size() - sizeof(checksum));
   append(&checksum, sizeof(checksum));
   return bytes;
@@ -163,14 +164,14 @@ std::vector<std::byte> Tally::snapshot() const {
 
 void Tally::restore(std::span<const std::byte> bytes) {
   const std::size_t rounds_bytes = rounds_of_.size() * sizeof(std::uint32_t);
-  const std::size_t counts_bytes = half_errors_.size() * sizeof(std::uint16_t);
+  const std::size_t counts_bytes = learnt_counts() * sizeof(std::uint16_t);
   SnapshotHeader header;
   if (bytes.size() < sizeof(header)) throw DataError("a tally's snapshot is cut short");
   std::memcpy(&header, bytes.data(), sizeof(header));
   if (header.magic != SnapshotHeader{}.magic) throw DataError("these bytes are not a tally's snapshot");
   if (header.version != SnapshotHeader{}.version)
-    throw DataError(
-        fmt::format("a tally's snapshot of version {}; this program reads version 1", header.version));
+    throw DataError(fmt::format("a tally's snapshot of version {}; this program reads version {}",
+                                header.version, SnapshotHeader{}.version));
   if (header.method != static_cast<std::uint32_t>(options_.method) || header.workers != options_.workers ||
       header.begin != options_.begin || header.end != options_.end ||
       header.initial_rounds != options_.initial_rounds || header.clip != options_.clip)
@@ -183,20 +184,24 @@ void Tally::restore(std::span<const std::byte> bytes) {
   if (checksum != XXH3_64bits(bytes.data(), bytes.size() - sizeof(checksum)))
     throw DataError("a tally's snapshot is damaged: its checksum is wrong");
   std::vector<std::uint32_t> rounds_of(rounds_of_.size());
-  std::vector<std::uint16_t> half_errors(half_errors_.size());
-  const std::byte* at =
-      bytes.data() + sizeof(header);  // copy_n, for an mv tally has no counts and no address
+  const std::byte* at = bytes.data() + sizeof(header);
   std::copy_n(at, rounds_bytes, reinterpret_cast<std::byte*>(rounds_of.data()));
-  std::copy_n(at + rounds_bytes, counts_bytes, reinterpret_cast<std::byte*>(half_errors.data()));
-  for (std::size_t i = 0; i < half_errors.size(); ++i)
-    if (half_errors[i] > 2 * rounds_of[i / size()])
+  at += rounds_bytes;
+  // Looked at before anything is changed; read by memcpy, for a snapshot may lie at an odd address.
+  for (std::size_t i = 0; i < learnt_counts(); ++i) {
+    std::uint16_t half_errors = 0;
+    std::memcpy(&half_errors, at + i * sizeof(half_errors), sizeof(half_errors));
+    if (half_errors > 2 * rounds_of[i / size()])
       throw DataError("a tally's snapshot is wrong: a worker has more errors than rounds");
+  }
   for (const std::uint32_t rounds : rounds_of)
     if (rounds >= kFullRounds) throw DataError("a tally's snapshot is wrong: a worker has too many rounds");
   rounds_ = header.rounds;
   weighted_ = header.weighted != 0;
   rounds_of_ = std::move(rounds_of);
-  half_errors_ = std::move(half_errors);
+  if (learnt_counts() > 0)
+    for (std::uint32_t m = 0; m < options_.workers; ++m, at += size() * sizeof(std::uint16_t))
+      std::memcpy(row(m), at, size() * sizeof(std::uint16_t));
 }
 
 }  // namespace signvote

@@ -7,13 +7,17 @@
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
+#include <iostream>
 #include <limits>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "kernels/weight.h"
@@ -322,53 +326,112 @@ TEST(Majority, EveryOutcome) {
 
 // --- weighted_vote ---
 
-TEST(WeightedVote, LikeEquation3) {
-  EXPECT_TRUE(rc::check("the sign of the sum of weights, in any range", [] {
+// Counts for whole words, as the kernels take them.
+using Counts = std::vector<std::uint16_t>;
+
+struct Worker {
+  Signs signs;
+  Vote ballot;
+  Counts half_errors;
+  std::uint32_t rounds;
+};
+
+Worker random_worker(std::mt19937_64& source, std::size_t n) {
+  constexpr std::array<int, 7> kRounds = {1, 2, 100, 127, 128, 20'000, 32'766};
+  const int rounds = below(source, 2) == 0 ? kRounds[source() % 7] : 1 + below(source, 32'766);
+  const int temper = below(source, 4);  // always right, at chance, always wrong, or anything
+  Counts half_errors(word_count(n) * 64);
+  for (auto& count : half_errors)
+    count = static_cast<std::uint16_t>(temper == 3 ? below(source, 2 * rounds + 1) : temper * rounds);
+  const Signs signs = random_signs(source, n);
+  return {signs, Vote(signs), half_errors, static_cast<std::uint32_t>(rounds)};
+}
+
+std::vector<Voter> voters_of(std::vector<Worker>& workers) {
+  std::vector<Voter> voters;
+  for (Worker& worker : workers)
+    voters.push_back({worker.ballot.planes(), worker.half_errors.data(), worker.rounds});
+  return voters;
+}
+
+TEST(WeightedVote, LikeEquations3And4) {
+  EXPECT_TRUE(rc::check("the sign of the sum of weights, then the count, in any range", [] {
     const std::size_t n = arbitrary_size();
-    const auto voters = *rc::gen::inRange<std::size_t>(0, 71);
+    const auto count = *rc::gen::inRange<std::size_t>(0, 71);
     const std::int16_t clip =
         clip_units(*rc::gen::element(0.01, 1.0, 10.0, kMaxClip));  // the least ties most
     auto source = arbitrary_source();
-    std::vector<Vote> ballots;
-    std::vector<std::vector<std::uint16_t>> half_errors(voters, std::vector<std::uint16_t>(n));
-    std::vector<WeightedBallot> workers;
-    std::vector<std::int64_t> sums(n);
-    ballots.reserve(voters);
-    for (std::size_t m = 0; m < voters; ++m) {
-      constexpr std::array<int, 5> kRounds = {1, 2, 100, 20'000, 32'767};
-      const int rounds = below(source, 2) == 0 ? kRounds[source() % 5] : 1 + below(source, 32'767);
-      const int temper = below(source, 4);  // always right, at chance, always wrong, or anything
-      const Signs signs = random_signs(source, n);
-      for (std::size_t i = 0; i < n; ++i) {
-        const int count = temper == 3 ? below(source, 2 * rounds + 1) : temper * rounds;
-        half_errors[m][i] = static_cast<std::uint16_t>(count);
-        sums[i] += signs[i] * weight(half_errors[m][i], static_cast<std::uint32_t>(rounds), clip);
-      }
-      ballots.emplace_back(signs);
-      workers.push_back({ballots.back().planes(), half_errors[m].data(), static_cast<std::uint32_t>(rounds)});
+    std::vector<Worker> workers;
+    for (std::size_t m = 0; m < count; ++m) workers.push_back(random_worker(source, n));
+    Signs expected(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      std::int64_t sum = 0;
+      for (const Worker& worker : workers)
+        sum += worker.signs[i] * weight(worker.half_errors[i], worker.rounds, clip);
+      expected[i] = sign_of(sum);
     }
-    Signs expected;
-    for (const std::int64_t sum : sums) expected.push_back(sign_of(sum));
+    const std::vector<Worker> before = workers;
     const Range range = arbitrary_range(word_count(n));
     Vote verdict(word_count(n), kUntouched);
-    weighted_vote(workers, clip, n, range.first, range.last, verdict.present.data(), verdict.negative.data());
+    weighted_vote(voters_of(workers), clip, range.first, range.last, verdict.present.data(),
+                  verdict.negative.data());
     RC_ASSERT(verdict == within(range, expected));
+    for (std::size_t m = 0; m < count; ++m)
+      for (std::size_t i = 0; i < n; ++i) {
+        const bool inside = i / 64 >= range.first && i / 64 < range.last;
+        const int more = inside ? 1 - workers[m].signs[i] * expected[i] : 0;
+        RC_ASSERT(workers[m].half_errors[i] == before[m].half_errors[i] + more);
+      }
   }));
+}
+
+// Every count of every number of rounds up to 300, and of some larger ones: a vote of one worker
+// against another whose weight is known gives away each weight to the unit.
+TEST(WeightedVote, EveryWeight) {
+  const std::int16_t clip = clip_units(10);
+  std::vector<std::uint32_t> all_rounds = {511, 512, 1'000, 4'095, 9'999, 16'384, 32'766};
+  for (std::uint32_t rounds = 1; rounds <= 300; ++rounds) all_rounds.push_back(rounds);
+  for (const std::uint32_t rounds : all_rounds) {
+    const std::size_t n = 2 * rounds + 1;
+    Counts counts(word_count(n) * 64);
+    for (std::size_t i = 0; i < n; ++i) counts[i] = static_cast<std::uint16_t>(i);
+    const Vote plus(Signs(n, 1));
+    Vote verdict(word_count(n));
+    Counts own = counts;
+    const std::vector<Voter> alone = {{plus.planes(), own.data(), rounds}};
+    weighted_vote(alone, clip, 0, word_count(n), verdict.present.data(), verdict.negative.data());
+    Signs expected(n);
+    for (std::size_t i = 0; i < n; ++i) expected[i] = sign_of(weight(counts[i], rounds, clip));
+    ASSERT_EQ(verdict, Vote(expected)) << rounds << " rounds";
+
+    // The other: counts whose weights climb with i as well, one step off, so that most sums are small.
+    Counts first = counts;
+    Counts second = counts;
+    for (std::size_t i = 0; i < n; ++i)
+      second[i] = static_cast<std::uint16_t>(i == 0 ? 1 : i - (i % 3 == 0 ? 1 : 0));
+    const Counts other = second;
+    const Vote minus(Signs(n, -1));
+    const std::vector<Voter> two = {{plus.planes(), first.data(), rounds},
+                                    {minus.planes(), second.data(), rounds}};
+    weighted_vote(two, clip, 0, word_count(n), verdict.present.data(), verdict.negative.data());
+    for (std::size_t i = 0; i < n; ++i)
+      expected[i] = sign_of(weight(counts[i], rounds, clip) - weight(other[i], rounds, clip));
+    ASSERT_EQ(verdict, Vote(expected)) << rounds << " rounds";
+  }
 }
 
 // 300 workers at the largest clip sum to 609,300; one more that contradicts them all changes nothing.
 TEST(WeightedVote, UnanimousSumsDoNotOverflow) {
   constexpr std::size_t kN = 129;
-  for (const std::size_t voters : {16U, 17U, 18U, 33U, 70U, 300U})
-    for (const std::uint16_t half_errors : {0, 65'534})
+  for (const std::size_t voters : {15U, 16U, 17U, 18U, 33U, 64U, 65U, 70U, 300U})
+    for (const std::uint16_t half_errors : {0, 65'532})
       for (const int sign : {-1, 1}) {
-        const std::vector<std::uint16_t> row(kN, half_errors);
-        const Vote ballot(Signs(kN, sign));
-        const Vote contrary(Signs(kN, -sign));
-        std::vector<WeightedBallot> workers(voters, {ballot.planes(), row.data(), 32'767});
-        workers.push_back({contrary.planes(), row.data(), 32'767});
+        const Worker worker{Signs(kN, sign), Vote(Signs(kN, sign)), Counts(192, half_errors), 32'766};
+        std::vector<Worker> workers(voters, worker);
+        workers.push_back(worker);
+        workers.back().ballot = Vote(Signs(kN, -sign));
         Vote verdict(word_count(kN), kUntouched);
-        weighted_vote(workers, clip_units(kMaxClip), kN, 0, word_count(kN), verdict.present.data(),
+        weighted_vote(voters_of(workers), clip_units(kMaxClip), 0, word_count(kN), verdict.present.data(),
                       verdict.negative.data());
         EXPECT_EQ(verdict, Vote(Signs(kN, half_errors == 0 ? sign : -sign))) << voters << " workers";
       }
@@ -385,13 +448,13 @@ TEST(CountHalfErrors, LikeEquation4) {
     const Vote ballot(y);
     const Vote verdict(u);
     const Range range = arbitrary_range(word_count(n));
-    std::vector<std::uint16_t> counts(n);
+    Counts counts(word_count(n) * 64);
     for (auto& count : counts)
       count = static_cast<std::uint16_t>(below(source, 65'534));  // 65,535 at most, then
-    std::vector<std::uint16_t> expected = counts;
-    for (std::size_t i = 64 * range.first; i < std::min(n, 64 * range.last); ++i)
-      expected[i] = static_cast<std::uint16_t>(expected[i] + 1 - y[i] * u[i]);
-    count_half_errors(ballot.planes(), verdict.planes(), n, range.first, range.last, counts.data());
+    Counts expected = counts;
+    for (std::size_t i = 64 * range.first; i < 64 * range.last; ++i)
+      expected[i] = static_cast<std::uint16_t>(expected[i] + 1 - (i < n ? y[i] * u[i] : 0));
+    count_half_errors(ballot.planes(), verdict.planes(), range.first, range.last, counts.data());
     RC_ASSERT(counts == expected);
   }));
 }
@@ -399,13 +462,33 @@ TEST(CountHalfErrors, LikeEquation4) {
 TEST(CountHalfErrors, EveryPair) {
   for (const int y : {-1, 0, 1})
     for (const int u : {-1, 0, 1}) {
-      std::vector<std::uint16_t> counts(3, 10);
-      count_half_errors(Vote(Signs(3, y)).planes(), Vote(Signs(3, u)).planes(), 3, 0, 1, counts.data());
+      Counts counts(64, 10);
+      count_half_errors(Vote(Signs(64, y)).planes(), Vote(Signs(64, u)).planes(), 0, 1, counts.data());
       const int more = y == 0 || u == 0 ? 1 : y == u ? 0 : 2;
-      EXPECT_EQ(counts, std::vector<std::uint16_t>(3, static_cast<std::uint16_t>(10 + more)))
-          << y << ' ' << u;
+      EXPECT_EQ(counts, Counts(64, static_cast<std::uint16_t>(10 + more))) << y << ' ' << u;
     }
 }
 
 }  // namespace
 }  // namespace signvote::kernels
+
+// All tests again for each instruction set of this machine, each in a process of its own.
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  bool failed = false;
+  const std::vector<std::string> targets = signvote::kernels::targets();
+  for (const std::string& target : targets) {
+    std::cout << "=== " << target << " ===" << std::endl;
+    const pid_t child = fork();
+    if (child == 0) {
+      signvote::kernels::use_target(target);
+      const int result = RUN_ALL_TESTS();
+      std::cout << std::flush;
+      _exit(result);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    failed = failed || status != 0;
+  }
+  return failed || targets.empty() ? 1 : 0;
+}

@@ -1,0 +1,94 @@
+// The kernels' plain twins: the same results, one coordinate after the other. They are what runs on a
+// machine without vectors (or with none that kernels.cpp knows), and what the vectors are measured by.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include "kernels/kernels.h"
+#include "kernels/weight.h"
+
+namespace signvote::kernels::plain {
+
+constexpr std::size_t kBits = 64;  // of a word
+
+/// Y of coordinate i: -1, 0 or +1.
+inline int sign_at(const Planes& planes, std::size_t i) {
+  const auto bit = [i](const std::uint64_t* plane) {
+    return static_cast<int>(plane[i / kBits] >> (i % kBits) & 1);
+  };
+  return bit(planes.present) - 2 * bit(planes.negative);
+}
+
+template <class Bits>
+std::size_t pack_bits(const Bits* values, std::size_t n, Bits infinity, std::uint64_t* present,
+                      std::uint64_t* negative) {
+  constexpr Bits kMagnitude = std::numeric_limits<Bits>::max() >> 1;
+  for (std::size_t i = 0; i < n; ++i) {
+    std::uint64_t& p = present[i / kBits];
+    std::uint64_t& m = negative[i / kBits];
+    if (i % kBits == 0) p = m = 0;
+    const Bits magnitude = values[i] & kMagnitude;
+    if (magnitude >= infinity) return i;
+    p |= std::uint64_t{magnitude != 0} << (i % kBits);
+    m |= std::uint64_t{magnitude != 0 && values[i] > kMagnitude} << (i % kBits);
+  }
+  return n;
+}
+
+inline void step_all(float* x, std::size_t n, const std::uint64_t* present, const std::uint64_t* negative,
+                     float delta) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const int sign = sign_at({present, negative}, i);
+    if (sign != 0) x[i] -= sign < 0 ? -delta : delta;
+  }
+}
+
+/// Puts sign(sums[j]) at bit j of a word of the verdict.
+template <class Sums>
+void decide_word(const Sums& sums, std::uint64_t& present, std::uint64_t& negative) {
+  present = negative = 0;
+  for (std::size_t j = 0; j < kBits; ++j) {
+    present |= std::uint64_t{sums[j] != 0} << j;
+    negative |= std::uint64_t{sums[j] < 0} << j;
+  }
+}
+
+inline void majority_all(std::span<const Planes> ballots, std::size_t first, std::size_t last,
+                         std::uint64_t* present, std::uint64_t* negative) {
+  for (std::size_t word = first; word < last; ++word) {
+    std::array<std::int64_t, kBits> sums{};
+    for (const Planes& ballot : ballots)
+      for (std::size_t j = 0; j < kBits; ++j) sums[j] += sign_at(ballot, word * kBits + j);
+    decide_word(sums, present[word], negative[word]);
+  }
+}
+
+inline void count_all(const Planes& ballot, const Planes& verdict, std::size_t first, std::size_t last,
+                      std::uint16_t* half_errors) {
+  for (std::size_t i = first * kBits; i < last * kBits; ++i)
+    half_errors[i] =
+        static_cast<std::uint16_t>(half_errors[i] + 1 - sign_at(ballot, i) * sign_at(verdict, i));
+}
+
+inline void vote_all(std::span<const Voter> voters, std::int16_t clip, std::size_t first, std::size_t last,
+                     std::uint64_t* present, std::uint64_t* negative) {
+  for (std::size_t word = first; word < last; ++word) {
+    std::array<std::int64_t, kBits> sums{};
+    for (const Voter& voter : voters)
+      for (std::size_t j = 0; j < kBits; ++j) {
+        const std::size_t i = word * kBits + j;
+        sums[j] += sign_at(voter.ballot, i) * weight(voter.half_errors[i], voter.rounds, clip);
+      }
+    decide_word(sums, present[word], negative[word]);
+  }
+  for (const Voter& voter : voters)
+    count_all(voter.ballot, {present, negative}, first, last, voter.half_errors);
+}
+
+}  // namespace signvote::kernels::plain
