@@ -243,7 +243,8 @@ constexpr std::size_t kChunk = 2 * kLanes;           // signs in a vector of byt
 constexpr std::size_t kChunks = kBits / kChunk;      // in a word
 constexpr std::size_t kBlockWords = 8;               // a cache line of each plane
 constexpr std::size_t kBlockChunks = kBlockWords * kChunks;
-constexpr std::size_t kKeptVoters = 64;  // whose signs are kept from the vote for the count
+constexpr std::size_t kKeptVoters = 64;    // whose signs are kept from the vote for the count
+constexpr std::size_t kAhead = 2 * kBits;  // counts to be fetched while others are weighed
 static_assert(kChunk <= kBits);
 
 /// From bits to bytes, one per sign, and from bytes to sixteen-bit lanes. The bytes of a chunk are in
@@ -265,26 +266,28 @@ class Signs {
 
   /// -1, 0, +1.
   HWY_INLINE V8 at(const Planes& planes, std::size_t chunk) const {
-    const V8 sign = hn::Or(mask(planes.negative, chunk), hn::Set(i8_, 1));
-    return hn::And(sign, mask(planes.present, chunk));
+    const auto negative = hn::VecFromMask(u8_, hn::Eq(own_bits(planes.negative, chunk), bit_));
+    const auto present = hn::Min(own_bits(planes.present, chunk), hn::Set(u8_, 1));
+    return hn::BitCast(I8(), hn::Or(negative, present));
   }
 
  private:
   using Chunk = std::conditional_t<kChunk == 16, std::uint16_t,
-                                   std::conditional_t<kChunk == 32, std::uint32_t, std::uint64_t> >;
+                                   std::conditional_t<kChunk == 32, std::uint32_t, std::uint64_t>>;
+  using VU8 = hn::Vec<hn::ScalableTag<std::uint8_t>>;
 
-  HWY_INLINE V8 mask(const std::uint64_t* plane, std::size_t chunk) const {
+  /// In each byte its own sign's bit, and no other.
+  HWY_INLINE VU8 own_bits(const std::uint64_t* plane, std::size_t chunk) const {
     Chunk bits;
     std::memcpy(&bits, reinterpret_cast<const std::uint8_t*>(plane) + chunk * sizeof bits, sizeof bits);
-    const auto spread =
-        hn::TableLookupBytes(hn::BitCast(u8_, hn::Set(hn::ScalableTag<Chunk>(), bits)), byte_);
-    return hn::BitCast(i8_, hn::VecFromMask(u8_, hn::Eq(hn::And(spread, bit_), bit_)));
+    const auto everywhere = hn::BitCast(u8_, hn::Set(hn::ScalableTag<Chunk>(), bits));
+    return hn::And(hn::TableLookupBytes(everywhere, byte_), bit_);
   }
 
   static constexpr I8 i8_{};
   static constexpr hn::ScalableTag<std::uint8_t> u8_{};
-  hn::Vec<hn::ScalableTag<std::uint8_t> > byte_;
-  hn::Vec<hn::ScalableTag<std::uint8_t> > bit_;
+  hn::Vec<hn::ScalableTag<std::uint8_t>> byte_;
+  hn::Vec<hn::ScalableTag<std::uint8_t>> bit_;
 };
 
 HWY_INLINE V16 first_signs(V8 signs) {
@@ -293,7 +296,7 @@ HWY_INLINE V16 first_signs(V8 signs) {
 HWY_INLINE V16 second_signs(V8 signs) { return hn::ShiftRight<8>(hn::BitCast(I16(), signs)); }
 
 /// As weight() of weight.h, lane by lane.
-HWY_INLINE V16 weights(V16 half_errors, hn::Vec<hn::ScalableTag<float> > twice_rounds, V16 clip) {
+HWY_INLINE V16 weights(V16 half_errors, hn::Vec<hn::ScalableTag<float>> twice_rounds, V16 least, V16 most) {
   const I16 d;
   const hn::ScalableTag<std::int32_t> d32;
   const hn::ScalableTag<std::uint32_t> u32;
@@ -311,141 +314,161 @@ HWY_INLINE V16 weights(V16 half_errors, hn::Vec<hn::ScalableTag<float> > twice_r
   const V16 r_less_128 = hn::Or(right, hn::Set(d, -128));
   const V16 bulge = hn::Mul(hn::Sub(w, r), hn::Add(r_less_128, w));
   const V16 units = hn::Add(hn::Sub(right, wrong), hn::MulFixedPoint15(bulge, hn::Set(d, kLogBulge)));
-  return hn::Min(hn::Max(units, hn::Neg(clip)), clip);
+  return hn::Min(hn::Max(units, least), most);
 }
 
-/// The verdict of a chunk in the form that count needs.
-struct Decided {
-  V8 sign;
-  V8 tie;  // 1 where the sign is 0
+/// 1 - Y * U for a chunk, looked up at 3 * U + Y + 4.
+class HalfErrors {
+ public:
+  HalfErrors() {
+    constexpr std::array<std::int8_t, 16> kTable = {0, 1, 2, 1, 1, 1, 2, 1, 0};
+    table_ = hn::LoadDup128(I8(), kTable.data());
+  }
+
+  /// What `add` needs of the verdict's signs.
+  static HWY_INLINE V8 row_of(V8 verdict) {
+    return hn::Add(hn::Add(hn::Set(I8(), 4), verdict), hn::Add(verdict, verdict));
+  }
+
+  /// c += 1 - Y * U.
+  HWY_INLINE void add(V8 signs, V8 row, std::uint16_t* counts) const {
+    const hn::ScalableTag<std::uint16_t> d;
+    const auto more = hn::BitCast(d, hn::TableLookupBytes(table_, hn::Add(row, signs)));
+    hn::StoreU(hn::Add(hn::LoadU(d, counts), hn::And(more, hn::Set(d, 0xff))), d, counts);
+    hn::StoreU(hn::Add(hn::LoadU(d, counts + kLanes), hn::ShiftRight<8>(more)), d, counts + kLanes);
+  }
+
+ private:
+  V8 table_;
 };
-
-HWY_INLINE Decided decided(V8 sign) {
-  const I8 d;
-  return {sign, hn::And(hn::VecFromMask(d, hn::Eq(sign, hn::Zero(d))), hn::Set(d, 1))};
-}
-
-/// c += 1 - Y * U, which is |Y - U| unless U is 0, and then 1.
-HWY_INLINE void count(V8 signs, const Decided& verdict, std::uint16_t* half_errors) {
-  const hn::ScalableTag<std::uint16_t> d;
-  const auto more = hn::BitCast(d, hn::Max(hn::Abs(hn::Sub(signs, verdict.sign)), verdict.tie));
-  hn::StoreU(hn::Add(hn::LoadU(d, half_errors), hn::And(more, hn::Set(d, 0xff))), d, half_errors);
-  hn::StoreU(hn::Add(hn::LoadU(d, half_errors + kLanes), hn::ShiftRight<8>(more)), d, half_errors + kLanes);
-}
 
 void count_all(const Planes& ballot, const Planes& verdict, std::size_t first, std::size_t last,
                std::uint16_t* half_errors) {
   const Signs signs;
+  const HalfErrors half;
   for (std::size_t chunk = first * kChunks; chunk < last * kChunks; ++chunk)
-    count(signs.at(ballot, chunk), decided(signs.at(verdict, chunk)), half_errors + chunk * kChunk);
+    half.add(signs.at(ballot, chunk), HalfErrors::row_of(signs.at(verdict, chunk)),
+             half_errors + chunk * kChunk);
 }
 
-/// Sums of 64 coordinates: in sixteen-bit lanes for as many voters as surely fit, then widened.
-class WeightSums {
+/// The vote on one block of coordinates, and the count of it.
+class Block {
  public:
-  explicit WeightSums(std::int16_t clip)
-      : clip_(hn::Set(I16(), clip)), fit_(32767 / static_cast<std::size_t>(clip)) {}
+  Block(std::span<const Voter> voters, std::int16_t clip)
+      : voters_(voters),
+        least_(hn::Set(I16(), static_cast<std::int16_t>(-clip))),
+        most_(hn::Set(I16(), clip)),
+        fit_(32767 / static_cast<std::size_t>(clip)) {}
 
-  void clear() {
-    lanes_.fill(hn::Zero(I16()));
-    added_ = 0;
-    widened_ = false;
-  }
-  HWY_INLINE void make_room() {
-    if (added_++ == fit_) widen();
-  }
-  HWY_INLINE void add(std::size_t part, V16 half_errors, hn::Vec<hn::ScalableTag<float> > twice_rounds,
-                      V16 signs) {
-    lanes_[part] = hn::Add(lanes_[part], hn::Mul(weights(half_errors, twice_rounds, clip_), signs));
-  }
-  /// The sums, or where they are too large other numbers of the same sign.
-  const std::array<V16, 2 * kChunks>& lanes() {
-    if (widened_) {
-      widen();
-      for (std::size_t i = 0; i < kBits; ++i)
-        narrow_[i] = static_cast<std::int16_t>(std::clamp(wide_[i], -1, 1));
-      for (std::size_t part = 0; part < lanes_.size(); ++part)
-        lanes_[part] = hn::Load(I16(), narrow_.data() + part * kLanes);
+  void vote(std::size_t first_chunk, std::size_t chunks, std::uint64_t* present, std::uint64_t* negative) {
+    for (std::size_t c = 0; c < chunks; ++c) {
+      Sums sums;
+      if (voters_.size() <= fit_)
+        sums = sum(0, voters_.size(), first_chunk, c);
+      else
+        sums = clamped_sum(first_chunk, c);
+      rows_[c] = write(sums, first_chunk + c, present, negative);
     }
-    return lanes_;
+  }
+
+  void count(std::size_t first_chunk, std::size_t chunks) const {
+    for (std::size_t m = 0; m < voters_.size(); ++m)
+      for (std::size_t c = 0; c < chunks; ++c) {
+        const V8 y =
+            m < kKeptVoters ? hn::Load(I8(), kept(m, c)) : signs_.at(voters_[m].ballot, first_chunk + c);
+        half_.add(y, rows_[c], voters_[m].half_errors + (first_chunk + c) * kChunk);
+      }
   }
 
  private:
-  void widen() {
-    if (!widened_) wide_.fill(0);
-    widened_ = true;
-    for (std::size_t part = 0; part < lanes_.size(); ++part)
-      hn::Store(lanes_[part], I16(), narrow_.data() + part * kLanes);
-    for (std::size_t i = 0; i < kBits; ++i) wide_[i] += narrow_[i];
-    lanes_.fill(hn::Zero(I16()));
-    added_ = 1;
+  /// Of the first and the second vector of a chunk.
+  struct Sums {
+    V16 first, second;
+  };
+
+  /// REQUIRES: at most fit_ voters, or sixteen bits may not hold their sum.
+  HWY_INLINE Sums sum(std::size_t begin, std::size_t end, std::size_t first_chunk, std::size_t c) {
+    const I16 d;
+    const Signs signs = signs_;  // copies, for all the compiler knows the stores below might change them
+    const V16 least = least_;
+    const V16 most = most_;
+    Sums sums{hn::Zero(d), hn::Zero(d)};
+    std::int8_t* keep = kept(begin, c);
+    const Voter* const kept_end = voters_.data() + kKeptVoters;
+    for (const Voter& voter : voters_.subspan(begin, end - begin)) {
+      const auto* counts =
+          reinterpret_cast<const std::int16_t*>(voter.half_errors) + (first_chunk + c) * kChunk;
+      // There are too many streams for the hardware to follow. Past the end, a prefetch does nothing.
+      hwy::Prefetch(counts + kAhead);
+      const V8 y = signs.at(voter.ballot, first_chunk + c);
+      if (&voter < kept_end) hn::Store(y, I8(), keep);
+      keep += kBlockChunks * kChunk;
+      const auto twice_rounds = hn::Set(hn::ScalableTag<float>(), voter.twice_rounds);
+      const V16 first = weights(hn::LoadU(d, counts), twice_rounds, least, most);
+      const V16 second = weights(hn::LoadU(d, counts + kLanes), twice_rounds, least, most);
+      sums.first = hn::Add(sums.first, hn::Mul(first, first_signs(y)));
+      sums.second = hn::Add(sums.second, hn::Mul(second, second_signs(y)));
+    }
+    return sums;
   }
 
-  V16 clip_;
-  std::size_t fit_;
-  std::size_t added_ = 0;
-  bool widened_ = false;
-  std::array<V16, 2 * kChunks> lanes_;
-  HWY_ALIGN std::array<std::int16_t, kBits> narrow_;
-  std::array<std::int32_t, kBits> wide_;
+  /// For any number of voters: the signs of the sums.
+  Sums clamped_sum(std::size_t first_chunk, std::size_t c) {
+    std::array<std::int32_t, kChunk> wide{};
+    HWY_ALIGN std::array<std::int16_t, kChunk> narrow;
+    for (std::size_t m = 0; m < voters_.size(); m += fit_) {
+      const Sums part = sum(m, std::min(m + fit_, voters_.size()), first_chunk, c);
+      hn::Store(part.first, I16(), narrow.data());
+      hn::Store(part.second, I16(), narrow.data() + kLanes);
+      for (std::size_t i = 0; i < kChunk; ++i) wide[i] += narrow[i];
+    }
+    for (std::size_t i = 0; i < kChunk; ++i)
+      narrow[i] = static_cast<std::int16_t>(std::clamp(wide[i], -1, 1));
+    return {hn::Load(I16(), narrow.data()), hn::Load(I16(), narrow.data() + kLanes)};
+  }
+
+  /// Writes the verdict, and returns its row for the count.
+  static V8 write(const Sums& sums, std::size_t chunk, std::uint64_t* present, std::uint64_t* negative) {
+    const I16 d;
+    std::array<std::uint8_t, 16> p;  // as StoreMaskBits may write eight bytes, wherever it starts
+    std::array<std::uint8_t, 16> n;
+    hn::StoreMaskBits(d, hn::Ne(sums.first, hn::Zero(d)), p.data());
+    hn::StoreMaskBits(d, hn::Ne(sums.second, hn::Zero(d)), p.data() + kLanes / 8);
+    hn::StoreMaskBits(d, hn::Lt(sums.first, hn::Zero(d)), n.data());
+    hn::StoreMaskBits(d, hn::Lt(sums.second, hn::Zero(d)), n.data() + kLanes / 8);
+    std::memcpy(reinterpret_cast<std::uint8_t*>(present) + chunk * kChunk / 8, p.data(), kChunk / 8);
+    std::memcpy(reinterpret_cast<std::uint8_t*>(negative) + chunk * kChunk / 8, n.data(), kChunk / 8);
+    const auto sign = [d](V16 v) HWY_ATTR { return hn::Min(hn::Max(v, hn::Set(d, -1)), hn::Set(d, 1)); };
+    const V16 low = hn::And(sign(sums.first), hn::Set(d, 0xff));
+    return HalfErrors::row_of(hn::BitCast(I8(), hn::Or(low, hn::ShiftLeft<8>(sign(sums.second)))));
+  }
+
+  std::int8_t* kept(std::size_t m, std::size_t c) { return kept_.data() + (m * kBlockChunks + c) * kChunk; }
+  const std::int8_t* kept(std::size_t m, std::size_t c) const {
+    return kept_.data() + (m * kBlockChunks + c) * kChunk;
+  }
+
+  std::span<const Voter> voters_;
+  V16 least_;
+  V16 most_;
+  std::size_t fit_;  // so many voters' sums surely fit sixteen bits
+  Signs signs_;
+  HalfErrors half_;
+  std::array<V8, kBlockChunks> rows_;
+  HWY_ALIGN std::array<std::int8_t, kKeptVoters * kBlockChunks * kChunk> kept_;
 };
 
 void vote_all(std::span<const Voter> voters, std::int16_t clip, std::size_t first, std::size_t last,
               std::uint64_t* present, std::uint64_t* negative) {
-  const I16 d;
-  const Signs signs;
-  WeightSums sums(clip);
-  const std::size_t kept = std::min(voters.size(), kKeptVoters);
-  HWY_ALIGN std::array<std::int8_t, kKeptVoters * kBlockWords * kBits> kept_signs;
-  std::array<Decided, kBlockChunks> verdict;
-
-  for (std::size_t block = first; block < last; block += kBlockWords) {
-    const std::size_t words = std::min(kBlockWords, last - block);
-    // There are too many streams for the hardware to follow. Past the end, a prefetch does nothing.
+  Block block(voters, clip);
+  for (std::size_t word = first; word < last; word += kBlockWords) {
     for (const Voter& voter : voters) {
-      hwy::Prefetch(voter.ballot.present + block + 2 * kBlockWords);
-      hwy::Prefetch(voter.ballot.negative + block + 2 * kBlockWords);
+      hwy::Prefetch(voter.ballot.present + word + 2 * kBlockWords);
+      hwy::Prefetch(voter.ballot.negative + word + 2 * kBlockWords);
     }
-    for (std::size_t w = 0; w < words; ++w) {
-      const std::size_t word = block + w;
-      sums.clear();
-      for (std::size_t m = 0; m < voters.size(); ++m) {
-        const Voter& voter = voters[m];
-        const std::uint16_t* counts = voter.half_errors + word * kBits;
-        hwy::Prefetch(counts + 2 * kBits);
-        hwy::Prefetch(counts + 2 * kBits + kBits / 2);
-        const auto twice_rounds = hn::Set(hn::ScalableTag<float>(), static_cast<float>(2 * voter.rounds));
-        sums.make_room();
-        for (std::size_t c = 0; c < kChunks; ++c) {
-          const V8 y = signs.at(voter.ballot, word * kChunks + c);
-          if (m < kept)
-            hn::Store(y, I8(), kept_signs.data() + ((m * kBlockWords + w) * kChunks + c) * kChunk);
-          const auto at = [&](std::size_t i) HWY_ATTR {
-            return hn::LoadU(d, reinterpret_cast<const std::int16_t*>(counts) + c * kChunk + i * kLanes);
-          };
-          sums.add(2 * c, at(0), twice_rounds, first_signs(y));
-          sums.add(2 * c + 1, at(1), twice_rounds, second_signs(y));
-        }
-      }
-      std::array<std::uint8_t, 16> p;  // as StoreMaskBits may write eight bytes, wherever it starts
-      std::array<std::uint8_t, 16> n;
-      const auto& lanes = sums.lanes();
-      for (std::size_t part = 0; part < lanes.size(); ++part) {
-        hn::StoreMaskBits(d, hn::Ne(lanes[part], hn::Zero(d)), p.data() + part * kLanes / 8);
-        hn::StoreMaskBits(d, hn::Lt(lanes[part], hn::Zero(d)), n.data() + part * kLanes / 8);
-      }
-      std::memcpy(present + word, p.data(), 8);
-      std::memcpy(negative + word, n.data(), 8);
-    }
-    const Planes decision{present, negative};
-    for (std::size_t c = 0; c < words * kChunks; ++c)
-      verdict[c] = decided(signs.at(decision, block * kChunks + c));
-    for (std::size_t m = 0; m < voters.size(); ++m)
-      for (std::size_t c = 0; c < words * kChunks; ++c) {
-        const V8 y = m < kept ? hn::Load(I8(), kept_signs.data() + (m * kBlockChunks + c) * kChunk)
-                              : signs.at(voters[m].ballot, block * kChunks + c);
-        count(y, verdict[c], voters[m].half_errors + block * kBits + c * kChunk);
-      }
+    const std::size_t chunks = std::min(kBlockWords, last - word) * kChunks;
+    block.vote(word * kChunks, chunks, present, negative);
+    block.count(word * kChunks, chunks);
   }
 }
 

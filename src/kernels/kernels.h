@@ -39,13 +39,13 @@ void step(float* x, std::size_t n, const std::uint64_t* present, const std::uint
 void majority(std::span<const Planes> ballots, std::size_t first, std::size_t last, std::uint64_t* present,
               std::uint64_t* negative) noexcept;
 
-/// One worker in a weighted vote: its ballot, its rounds t (1 to 32,766) and its half-error counts c, at
-/// most 2t. The counts
-/// fill whole words: 64 for each word of the ballot. Those past the last coordinate count along.
+/// One worker in a weighted vote: its ballot, its half-error counts c, and its rounds t, of which there
+/// are 1 to 32,766; c is at most 2t. The counts fill whole words: 64 for each word of the ballot, of
+/// which those past the last coordinate count along.
 struct Voter {
   Planes ballot;
   std::uint16_t* half_errors;
-  std::uint32_t rounds;
+  float twice_rounds;
 };
 
 /// For the words [first, last): U_n = sign(sum_m weight(c_{m,n}, t_m, clip) * Y_{m,n}), with weight as

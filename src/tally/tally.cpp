@@ -90,7 +90,7 @@ void Tally::decide(std::span<const SignVector* const> ballots, SignVector& verdi
   std::vector<std::uint32_t> heard_only;  // counted after the vote, in which they had no weight
   for (const std::uint32_t m : present) {
     if (weigh && rounds_of_[m] >= options_.initial_rounds)
-      voters.push_back({planes(*ballots[m]), row(m), rounds_of_[m]});
+      voters.push_back({planes(*ballots[m]), row(m), 2.0F * static_cast<float>(rounds_of_[m])});
     else if (learns)
       heard_only.push_back(m);
     if (!weigh) equals.push_back(planes(*ballots[m]));

@@ -350,7 +350,8 @@ Worker random_worker(std::mt19937_64& source, std::size_t n) {
 std::vector<Voter> voters_of(std::vector<Worker>& workers) {
   std::vector<Voter> voters;
   for (Worker& worker : workers)
-    voters.push_back({worker.ballot.planes(), worker.half_errors.data(), worker.rounds});
+    voters.push_back(
+        {worker.ballot.planes(), worker.half_errors.data(), 2.0F * static_cast<float>(worker.rounds)});
   return voters;
 }
 
@@ -396,9 +397,10 @@ TEST(WeightedVote, EveryWeight) {
     Counts counts(word_count(n) * 64);
     for (std::size_t i = 0; i < n; ++i) counts[i] = static_cast<std::uint16_t>(i);
     const Vote plus(Signs(n, 1));
+    const float twice_rounds = 2.0F * static_cast<float>(rounds);
     Vote verdict(word_count(n));
     Counts own = counts;
-    const std::vector<Voter> alone = {{plus.planes(), own.data(), rounds}};
+    const std::vector<Voter> alone = {{plus.planes(), own.data(), twice_rounds}};
     weighted_vote(alone, clip, 0, word_count(n), verdict.present.data(), verdict.negative.data());
     Signs expected(n);
     for (std::size_t i = 0; i < n; ++i) expected[i] = sign_of(weight(counts[i], rounds, clip));
@@ -411,8 +413,8 @@ TEST(WeightedVote, EveryWeight) {
       second[i] = static_cast<std::uint16_t>(i == 0 ? 1 : i - (i % 3 == 0 ? 1 : 0));
     const Counts other = second;
     const Vote minus(Signs(n, -1));
-    const std::vector<Voter> two = {{plus.planes(), first.data(), rounds},
-                                    {minus.planes(), second.data(), rounds}};
+    const std::vector<Voter> two = {{plus.planes(), first.data(), twice_rounds},
+                                    {minus.planes(), second.data(), twice_rounds}};
     weighted_vote(two, clip, 0, word_count(n), verdict.present.data(), verdict.negative.data());
     for (std::size_t i = 0; i < n; ++i)
       expected[i] = sign_of(weight(counts[i], rounds, clip) - weight(other[i], rounds, clip));

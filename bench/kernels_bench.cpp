@@ -1,0 +1,212 @@
+// Each kernel against its limit: a plain stream over the same bytes, on the same threads.
+// One JSON object a line.
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/kernels.h"
+#include "kernels/weight.h"
+#include "measure.h"
+
+namespace signvote::bench {
+namespace {
+
+constexpr std::size_t kBits = 64;
+constexpr std::uint32_t kRounds = 100;
+
+/// Memory for vectors and for the stream beside them, in whole cache lines.
+template <class T>
+class Lines {
+ public:
+  explicit Lines(std::size_t count)
+      : count_(count),
+        data_(static_cast<T*>(std::aligned_alloc(128, (count * sizeof(T) + 127) / 128 * 128))) {}
+  ~Lines() { std::free(data_); }
+  Lines(const Lines&) = delete;
+  Lines& operator=(const Lines&) = delete;
+  T* data() { return data_; }
+  std::size_t bytes() const { return count_ * sizeof(T); }
+
+ private:
+  std::size_t count_;
+  T* data_;
+};
+
+// The streams: the compiler makes of them what the machine does best.
+std::uint64_t read_stream(const void* memory, std::size_t bytes) {
+  const auto* words = static_cast<const std::uint64_t*>(memory);
+  return std::accumulate(words, words + bytes / 8, std::uint64_t{0});
+}
+void read_write_stream(void* memory, std::size_t bytes) {
+  auto* words = static_cast<std::uint64_t*>(memory);
+  for (std::size_t i = 0; i < bytes / 8; ++i) words[i] += 1;
+}
+
+volatile std::uint64_t sink;
+
+/// Words [first, last) of thread t.
+struct Share {
+  std::size_t first, last;
+};
+Share share(std::size_t words, std::size_t t, std::size_t threads) {
+  return {words * t / threads, words * (t + 1) / threads};
+}
+
+struct Problem {
+  Problem(std::size_t coordinates, std::size_t workers)
+      : n(coordinates),
+        m(workers),
+        words((coordinates + kBits - 1) / kBits),
+        planes(2 * workers * words),
+        verdict(2 * words),
+        counts(workers * words * kBits),
+        values(words * kBits) {
+    std::mt19937_64 source(1);
+    for (std::size_t w = 0; w < workers; ++w)
+      for (std::size_t i = 0; i < words; ++i) {
+        present(w)[i] = source() | source() | source();  // an eighth abstain, as on MNIST
+        negative(w)[i] = present(w)[i] & source();
+      }
+    reset_counts();
+    for (std::size_t i = 0; i < words * kBits; ++i)
+      values.data()[i] = i % 8 == 0 ? 0.0F : static_cast<float>(static_cast<std::int64_t>(source())) * 1e-20F;
+  }
+  /// As after kRounds rounds. A vote adds up to 2, so this is called from time to time.
+  void reset_counts() {
+    for (std::size_t i = 0; i < m * words * kBits; ++i)
+      counts.data()[i] = static_cast<std::uint16_t>(i * 2654435761U >> 13 & 127);
+  }
+  std::uint64_t* present(std::size_t w) { return planes.data() + 2 * w * words; }
+  std::uint64_t* negative(std::size_t w) { return planes.data() + (2 * w + 1) * words; }
+  kernels::Planes ballot(std::size_t w) { return {present(w), negative(w)}; }
+
+  std::size_t n, m, words;
+  Lines<std::uint64_t> planes, verdict;
+  Lines<std::uint16_t> counts;
+  Lines<float> values;
+};
+
+void report(const std::string& kernel, const Problem& p, std::size_t threads, double bytes, double seconds,
+            double stream) {
+  fmt::print(
+      R"({{"bench":"kernels","name":"{}","size":{},"workers":{},"threads":{},"bytes":{:.0f},"seconds":{:.9f},"stream_seconds":{:.9f},"ratio":{:.4f}}})"
+      "\n",
+      kernel, p.n, p.m, threads, bytes, seconds, stream, seconds / stream);
+  std::fflush(stdout);
+}
+
+/// Runs kernel and stream in turn. Both are given the words of their thread.
+void compare(const std::string& name, Problem& p, Crew& crew, double bytes, double budget,
+             const std::function<void(Share)>& kernel, const std::function<void(Share)>& stream) {
+  const auto on_all = [&](const std::function<void(Share)>& body) {
+    return [&, body] { crew.run([&](std::size_t t) { body(share(p.words, t, crew.size())); }); };
+  };
+  std::vector<std::function<void()>> bodies = {on_all(stream), on_all(kernel)};
+  const std::vector<double> best = best_of_turns(bodies, 3, budget);
+  report(name, p, crew.size(), bytes, best[1], best[0]);
+}
+
+void run(std::size_t n, std::size_t m, Crew& crew, double budget) {
+  Problem p(n, m);
+  const std::int16_t clip = clip_units(10);
+  std::vector<kernels::Voter> voters;
+  std::vector<kernels::Planes> ballots;
+  for (std::size_t w = 0; w < m; ++w) {
+    ballots.push_back(p.ballot(w));
+    // Rounds far enough on that the counts stay below twice of them while it runs.
+    voters.push_back({p.ballot(w), p.counts.data() + w * p.words * kBits, 2.0F * 16 * kRounds});
+  }
+  std::uint64_t* out_present = p.verdict.data();
+  std::uint64_t* out_negative = p.verdict.data() + p.words;
+  const auto counts_bytes = static_cast<double>(p.counts.bytes());
+  const auto planes_bytes = static_cast<double>(p.planes.bytes());
+  const auto verdict_bytes = static_cast<double>(p.verdict.bytes());
+
+  int turns = 0;
+  const auto counters_stream = [&](Share s) {
+    for (std::size_t w = 0; w < m; ++w)
+      read_write_stream(p.counts.data() + (w * p.words + s.first) * kBits, (s.last - s.first) * kBits * 2);
+  };
+  compare(
+      "vote_and_count", p, crew, 2 * counts_bytes + planes_bytes + verdict_bytes, budget,
+      [&](Share s) {
+        if (s.first == 0 && ++turns % 256 == 0) p.reset_counts();
+        kernels::weighted_vote(voters, clip, s.first, s.last, out_present, out_negative);
+      },
+      [&](Share s) { counters_stream(s); });
+  compare(
+      "count", p, crew, 2 * counts_bytes + planes_bytes + verdict_bytes, budget / 4,
+      [&](Share s) {
+        for (std::size_t w = 0; w < m; ++w)
+          kernels::count_half_errors(ballots[w], {out_present, out_negative}, s.first, s.last,
+                                     voters[w].half_errors);
+      },
+      counters_stream);
+  compare(
+      "majority", p, crew, planes_bytes + verdict_bytes, budget,
+      [&](Share s) { kernels::majority(ballots, s.first, s.last, out_present, out_negative); },
+      [&](Share s) {
+        std::uint64_t sum = 0;
+        for (std::size_t plane = 0; plane < 2 * m; ++plane)
+          sum += read_stream(p.planes.data() + plane * p.words + s.first, (s.last - s.first) * 8);
+        sink = sum;
+      });
+  if (m != 15) return;  // the others do not depend on it
+  const double floats = 4.0 * static_cast<double>(p.words * kBits);
+  compare(
+      "pack", p, crew, floats + verdict_bytes, budget,
+      [&](Share s) {
+        const std::size_t first = s.first * kBits;
+        kernels::pack(p.values.data() + first, std::min(n, s.last * kBits) - first, out_present + s.first,
+                      out_negative + s.first);
+      },
+      [&](Share s) {
+        sink = read_stream(p.values.data() + s.first * kBits, (s.last - s.first) * kBits * 4);
+        std::memset(out_present + s.first, 0, (s.last - s.first) * 8);
+        std::memset(out_negative + s.first, 0, (s.last - s.first) * 8);
+      });
+  compare(
+      "pack_bfloat16", p, crew, floats / 2 + verdict_bytes, budget,
+      [&](Share s) {
+        const std::size_t first = s.first * kBits;
+        kernels::pack(reinterpret_cast<const std::uint16_t*>(p.counts.data()) + first,
+                      std::min(n, s.last * kBits) - first, out_present + s.first, out_negative + s.first);
+      },
+      [&](Share s) {
+        sink = read_stream(p.counts.data() + s.first * kBits, (s.last - s.first) * kBits * 2);
+        std::memset(out_present + s.first, 0, (s.last - s.first) * 8);
+        std::memset(out_negative + s.first, 0, (s.last - s.first) * 8);
+      });
+  compare(
+      "step", p, crew, 2 * floats + verdict_bytes, budget,
+      [&](Share s) {
+        const std::size_t first = s.first * kBits;
+        kernels::step(p.values.data() + first, std::min(n, s.last * kBits) - first,
+                      ballots[0].present + s.first, ballots[0].negative + s.first, 1e-3F);
+      },
+      [&](Share s) {
+        auto* x = p.values.data() + s.first * kBits;
+        for (std::size_t i = 0; i < (s.last - s.first) * kBits; ++i) x[i] -= 1e-3F;
+        sink = read_stream(ballots[0].present + s.first, (s.last - s.first) * 8) +
+               read_stream(ballots[0].negative + s.first, (s.last - s.first) * 8);
+      });
+}
+
+}  // namespace
+}  // namespace signvote::bench
+
+/// kernels_bench THREADS SECONDS SIZE... : each size with 3, 15 and 64 workers, SECONDS each.
+int main(int argc, char** argv) {
+  using namespace signvote::bench;
+  Crew crew(std::stoul(argv[1]));
+  const double budget = std::stod(argv[2]);
+  for (int i = 3; i < argc; ++i)
+    for (const std::size_t workers : {3UL, 15UL, 64UL}) run(std::stoul(argv[i]), workers, crew, budget);
+}
