@@ -8,6 +8,7 @@
 #include <functional>
 #include <numeric>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -93,24 +94,41 @@ struct Problem {
   Lines<float> values;
 };
 
-void report(const std::string& kernel, const Problem& p, std::size_t threads, double bytes, double seconds,
-            double stream) {
-  fmt::print(
-      R"({{"bench":"kernels","name":"{}","size":{},"workers":{},"threads":{},"bytes":{:.0f},"seconds":{:.9f},"stream_seconds":{:.9f},"ratio":{:.4f}}})"
-      "\n",
-      kernel, p.n, p.m, threads, bytes, seconds, stream, seconds / stream);
-  std::fflush(stdout);
-}
+/// Drives everything else out of the caches.
+class Eviction {
+ public:
+  explicit Eviction(Crew& crew) : crew_(crew) {}
+  void operator()() {
+    crew_.run([this](std::size_t t) {
+      const auto [first, last] = share(kBytes / 8, t, crew_.size());
+      read_write_stream(memory_.data() + first, (last - first) * 8);
+    });
+  }
 
-/// Runs kernel and stream in turn. Both are given the words of their thread.
+ private:
+  static constexpr std::size_t kBytes = std::size_t{96} << 20;
+  Crew& crew_;
+  Lines<std::uint64_t> memory_{kBytes / 8};
+};
+
+/// Runs kernel and stream in turn, each on the words of its thread: with all in the caches that fits
+/// ("hot"), and with the caches full of other things ("cold"), as after a gradient.
 void compare(const std::string& name, Problem& p, Crew& crew, double bytes, double budget,
              const std::function<void(Share)>& kernel, const std::function<void(Share)>& stream) {
   const auto on_all = [&](const std::function<void(Share)>& body) {
     return [&, body] { crew.run([&](std::size_t t) { body(share(p.words, t, crew.size())); }); };
   };
-  std::vector<std::function<void()>> bodies = {on_all(stream), on_all(kernel)};
-  const std::vector<double> best = best_of_turns(bodies, 3, budget);
-  report(name, p, crew.size(), bytes, best[1], best[0]);
+  const std::vector<std::function<void()>> bodies = {on_all(stream), on_all(kernel)};
+  Eviction evict(crew);
+  for (const bool cold : {false, true}) {
+    const std::vector<double> best = best_of_turns(
+        bodies, 3, budget, cold ? std::function<void()>(std::ref(evict)) : [] {});
+    fmt::print(
+        R"({{"bench":"kernels","name":"{}","size":{},"workers":{},"threads":{},"caches":"{}","bytes":{:.0f},"seconds":{:.9f},"stream_seconds":{:.9f},"ratio":{:.4f}}})"
+        "\n",
+        name, p.n, p.m, crew.size(), cold ? "cold" : "hot", bytes, best[1], best[0], best[1] / best[0]);
+    std::fflush(stdout);
+  }
 }
 
 void run(std::size_t n, std::size_t m, Crew& crew, double budget) {
@@ -202,11 +220,15 @@ void run(std::size_t n, std::size_t m, Crew& crew, double budget) {
 }  // namespace
 }  // namespace signvote::bench
 
-/// kernels_bench THREADS SECONDS SIZE... : each size with 3, 15 and 64 workers, SECONDS each.
+/// kernels_bench THREADS SECONDS WORKERS,... SIZE...: SECONDS for each measurement.
 int main(int argc, char** argv) {
   using namespace signvote::bench;
+  if (argc < 5) return 2;
   Crew crew(std::stoul(argv[1]));
   const double budget = std::stod(argv[2]);
-  for (int i = 3; i < argc; ++i)
-    for (const std::size_t workers : {3UL, 15UL, 64UL}) run(std::stoul(argv[i]), workers, crew, budget);
+  std::vector<std::size_t> workers;
+  std::istringstream list(argv[3]);
+  for (std::string item; std::getline(list, item, ',');) workers.push_back(std::stoul(item));
+  for (int i = 4; i < argc; ++i)
+    for (const std::size_t m : workers) run(std::stoul(argv[i]), m, crew, budget);
 }

@@ -9,7 +9,7 @@ namespace signvote {
 namespace {
 
 std::optional<std::size_t> pack_span(const auto* values, std::size_t n, SignVector& out) {
-  out.reset(n);
+  if (out.size() != n) out.reset(n);
   const std::size_t bad = kernels::pack(values, n, out.present().data(), out.negative().data());
   if (bad == n) return std::nullopt;
   out.reset(n);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -36,6 +37,19 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
+
+/// Adds the time until its end to a sum that many threads add to.
+class Stopwatch {
+ public:
+  explicit Stopwatch(std::atomic<std::int64_t>& nanoseconds) : nanoseconds_(nanoseconds) {}
+  ~Stopwatch() { nanoseconds_ += std::chrono::nanoseconds(Clock::now() - start_).count(); }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  std::atomic<std::int64_t>& nanoseconds_;
+  Clock::time_point start_ = Clock::now();
+};
 
 GradientOptions gradient_options(const TrainConfig& config, const Dataset& dataset) {
   GradientOptions options;
@@ -119,6 +133,7 @@ class Run {
 
     const double loss =
         gradients_.compute(rounds_, [&](std::uint32_t worker, std::span<const float> gradient) {
+          const Stopwatch stopwatch(ballot_nanoseconds_);
           if (const auto bad = pack(gradient, ballots_[worker])) return abstain(worker, *bad);
           encode({MessageKind::ballot, config_.run_id(), rounds_, worker, gradient.size()}, ballots_[worker],
                  messages_[worker]);
@@ -131,11 +146,13 @@ class Run {
                       "smaller --step",
                       rounds_ + 1));
 
+    const Clock::time_point gradients_done = Clock::now();
     std::string problem;
     const MessageHeader expected{MessageKind::verdict, config_.run_id(), rounds_, 0, replicas_.size()};
     if (!decode(engine_.receive_verdict(), expected, verdict_, problem)) throw EngineError(problem);
 
     step(replicas_.parameters(), verdict_, static_cast<float>(config_.step));
+    verdict_seconds_ += seconds_since(gradients_done);
     training_seconds_ += seconds_since(start);
     return loss;
   }
@@ -195,6 +212,7 @@ class Run {
         {"bits_per_parameter_down", bits_per_parameter(sent.verdict_bytes, sent.verdicts, replicas_.size())},
         {"absences", absences_},
         {"samples_per_second", training_seconds_ > 0 ? samples / training_seconds_ : 0},
+        {"outside_gradients_share", outside_gradients_share()},
         {"seconds", seconds()}};
     if (!reliability.empty()) result["mean_error_rates"] = reliability;
     return result;
@@ -245,6 +263,14 @@ class Run {
     return sum;
   }
 
+  /// Of the time of this process's rounds, what packing, voting and stepping took: all but gradients.
+  double outside_gradients_share() const {
+    const double rounds_seconds = training_seconds_ - resumed_.training_seconds;
+    const double ballot_seconds =
+        1e-9 * static_cast<double>(ballot_nanoseconds_) / static_cast<double>(pool_.size());
+    return rounds_seconds > 0 ? (ballot_seconds + verdict_seconds_) / rounds_seconds : 0;
+  }
+
   double seconds() const { return resumed_.seconds + seconds_since(start_); }
 
   const TrainConfig& config_;
@@ -269,6 +295,8 @@ class Run {
   std::mutex warn_mutex_;
   std::uint64_t absences_ = 0;
   double training_seconds_ = 0;
+  double verdict_seconds_ = 0;                        // from the last gradient to the end of the step
+  std::atomic<std::int64_t> ballot_nanoseconds_ = 0;  // of all threads, from a gradient to its ballot cast
   std::optional<double> accuracy_;
 };
 

@@ -68,7 +68,6 @@ void Tally::for_ranges(const auto& body) const {
 
 void Tally::decide(std::span<const SignVector* const> ballots, SignVector& verdict) {
   assert(ballots.size() == options_.workers);
-  verdict.reset(size());
   std::vector<std::uint32_t> present;
   std::size_t mature = 0;
   for (std::uint32_t m = 0; m < options_.workers; ++m) {
@@ -78,6 +77,7 @@ void Tally::decide(std::span<const SignVector* const> ballots, SignVector& verdi
     if (rounds_of_[m] >= options_.initial_rounds) ++mature;
   }
   ++rounds_;
+  if (verdict.size() != size() || present.empty()) verdict.reset(size());
   if (present.empty()) return;
 
   const bool learns = options_.method == Method::it;
