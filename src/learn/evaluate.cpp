@@ -9,7 +9,7 @@
 namespace signvote {
 namespace {
 
-constexpr std::size_t kTestBatch = 250;
+constexpr std::size_t kTestBatch = 64;
 constexpr std::size_t kStatisticsBatch = 256;
 constexpr std::size_t kStatisticsBatches = 8;
 

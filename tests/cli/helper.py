@@ -21,7 +21,8 @@ SIGNVOTE = os.environ.get("SIGNVOTE", str(pathlib.Path(__file__).parents[2] / "b
 TIMEOUT = 300  # seconds; only a program that hangs takes so long, sanitizers or not
 
 FILES = {"config.toml", "metrics.jsonl", "checkpoint.bin", "model.pt", "summary.json"}
-TIMING = {"seconds", "samples_per_second"}  # the only values that may differ from one run to its repetition
+# The only values that may differ from one run to its repetition.
+TIMING = {"seconds", "samples_per_second", "outside_gradients_share"}
 
 _scratch = pathlib.Path(tempfile.mkdtemp(prefix="signvote-cli-"))
 atexit.register(shutil.rmtree, _scratch, ignore_errors=True)

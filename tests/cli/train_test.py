@@ -55,6 +55,8 @@ class RunFolder(Case):
         for direction in ("up", "down"):
             self.assertTrue(0.1 < result[f"bits_per_parameter_{direction}"] < 1.3, result)
         self.assertGreater(result["samples_per_second"], 0)
+        self.assertGreater(result["outside_gradients_share"], 0)
+        self.assertLess(result["outside_gradients_share"], 1)
         self.assertGreater(result["seconds"], 7 * 16 / result["samples_per_second"])
         self.assertEqual(len(result["mean_error_rates"]), 3)
 
