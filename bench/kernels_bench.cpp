@@ -113,8 +113,9 @@ class Eviction {
 
 /// Runs kernel and stream in turn, each on the words of its thread: with all in the caches that fits
 /// ("hot"), and with the caches full of other things ("cold"), as after a gradient.
-void compare(const std::string& name, Problem& p, Crew& crew, double bytes, double budget,
-             const std::function<void(Share)>& kernel, const std::function<void(Share)>& stream) {
+void compare(const std::string& name, Problem& p, Crew& crew, double bytes, double stream_bytes,
+             double budget, const std::function<void(Share)>& kernel,
+             const std::function<void(Share)>& stream) {
   const auto on_all = [&](const std::function<void(Share)>& body) {
     return [&, body] { crew.run([&](std::size_t t) { body(share(p.words, t, crew.size())); }); };
   };
@@ -124,9 +125,10 @@ void compare(const std::string& name, Problem& p, Crew& crew, double bytes, doub
     const std::vector<double> best = best_of_turns(
         bodies, 3, budget, cold ? std::function<void()>(std::ref(evict)) : [] {});
     fmt::print(
-        R"({{"bench":"kernels","name":"{}","size":{},"workers":{},"threads":{},"caches":"{}","bytes":{:.0f},"seconds":{:.9f},"stream_seconds":{:.9f},"ratio":{:.4f}}})"
+        R"({{"bench":"kernels","name":"{}","size":{},"workers":{},"threads":{},"caches":"{}","bytes":{:.0f},"seconds":{:.9f},"stream_bytes":{:.0f},"stream_seconds":{:.9f},"ratio":{:.4f}}})"
         "\n",
-        name, p.n, p.m, crew.size(), cold ? "cold" : "hot", bytes, best[1], best[0], best[1] / best[0]);
+        name, p.n, p.m, crew.size(), cold ? "cold" : "hot", bytes, best[1], stream_bytes, best[0],
+        best[1] / best[0]);
     std::fflush(stdout);
   }
 }
@@ -153,14 +155,14 @@ void run(std::size_t n, std::size_t m, Crew& crew, double budget) {
       read_write_stream(p.counts.data() + (w * p.words + s.first) * kBits, (s.last - s.first) * kBits * 2);
   };
   compare(
-      "vote_and_count", p, crew, 2 * counts_bytes + planes_bytes + verdict_bytes, budget,
+      "vote_and_count", p, crew, 2 * counts_bytes + planes_bytes + verdict_bytes, 2 * counts_bytes, budget,
       [&](Share s) {
         if (s.first == 0 && ++turns % 256 == 0) p.reset_counts();
         kernels::weighted_vote(voters, clip, s.first, s.last, out_present, out_negative);
       },
       [&](Share s) { counters_stream(s); });
   compare(
-      "count", p, crew, 2 * counts_bytes + planes_bytes + verdict_bytes, budget / 4,
+      "count", p, crew, 2 * counts_bytes + planes_bytes + verdict_bytes, 2 * counts_bytes, budget / 4,
       [&](Share s) {
         for (std::size_t w = 0; w < m; ++w)
           kernels::count_half_errors(ballots[w], {out_present, out_negative}, s.first, s.last,
@@ -168,7 +170,7 @@ void run(std::size_t n, std::size_t m, Crew& crew, double budget) {
       },
       counters_stream);
   compare(
-      "majority", p, crew, planes_bytes + verdict_bytes, budget,
+      "majority", p, crew, planes_bytes + verdict_bytes, planes_bytes, budget,
       [&](Share s) { kernels::majority(ballots, s.first, s.last, out_present, out_negative); },
       [&](Share s) {
         std::uint64_t sum = 0;
@@ -179,7 +181,7 @@ void run(std::size_t n, std::size_t m, Crew& crew, double budget) {
   if (m != 15) return;  // the others do not depend on it
   const double floats = 4.0 * static_cast<double>(p.words * kBits);
   compare(
-      "pack", p, crew, floats + verdict_bytes, budget,
+      "pack", p, crew, floats + verdict_bytes, floats + verdict_bytes, budget,
       [&](Share s) {
         const std::size_t first = s.first * kBits;
         kernels::pack(p.values.data() + first, std::min(n, s.last * kBits) - first, out_present + s.first,
@@ -191,7 +193,7 @@ void run(std::size_t n, std::size_t m, Crew& crew, double budget) {
         std::memset(out_negative + s.first, 0, (s.last - s.first) * 8);
       });
   compare(
-      "pack_bfloat16", p, crew, floats / 2 + verdict_bytes, budget,
+      "pack_bfloat16", p, crew, floats / 2 + verdict_bytes, floats / 2 + verdict_bytes, budget,
       [&](Share s) {
         const std::size_t first = s.first * kBits;
         kernels::pack(reinterpret_cast<const std::uint16_t*>(p.counts.data()) + first,
@@ -203,7 +205,7 @@ void run(std::size_t n, std::size_t m, Crew& crew, double budget) {
         std::memset(out_negative + s.first, 0, (s.last - s.first) * 8);
       });
   compare(
-      "step", p, crew, 2 * floats + verdict_bytes, budget,
+      "step", p, crew, 2 * floats + verdict_bytes, 2 * floats + verdict_bytes, budget,
       [&](Share s) {
         const std::size_t first = s.first * kBits;
         kernels::step(p.values.data() + first, std::min(n, s.last * kBits) - first,

@@ -197,6 +197,34 @@ def compare(rows, baseline_file):
         print("  nothing")
 
 
+def roofline(rows, file):
+    """Every kernel's bytes per second beside the machine's, counters and ballots coming from memory."""
+    chosen = [r for r in rows if r["bench"] == "kernels" and r["workers"] == 15 and r["caches"] == "cold"
+              and r["size"] in (582_026, 8_000_000)]
+    lines = [f"\"{r['name'].replace('_', ' ')}\\nN = {r['size']:,}\" {1e-9 * r['bytes'] / r['seconds']} "
+             f"{1e-9 * r['stream_bytes'] / r['stream_seconds']}" for r in sorted(chosen, key=lambda r: r["size"])]
+    script = f"""
+set terminal pngcairo size 1500,560 font 'DejaVu Sans,11'
+set output '{file}'
+set style data histogram
+set style histogram clustered gap 1
+set style fill solid 0.9 noborder
+set boxwidth 0.9
+set grid ytics lc rgb '#dddddd'
+set border 3
+set tics nomirror
+set yrange [0:*]
+set ylabel 'GB/s read and written, {THREADS} threads'
+set title 'Each kernel beside a plain stream over the same memory (M = 15, caches cold)'
+set key top left
+$data << EOD
+{chr(10).join(lines)}
+EOD
+plot $data using 2:xtic(1) title 'kernel' lc rgb '#1f77b4', '' using 3 title 'the machine' lc rgb '#bbbbbb'
+"""
+    subprocess.run(["gnuplot"], input=script, text=True, check=True)
+
+
 def machine():
     cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     return {"cpu": cpu.group(1) if cpu else platform.machine(), "threads": THREADS,
@@ -210,6 +238,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="small sizes and few repetitions, to see that it works")
     parser.add_argument("--cifar", metavar="DIR", help="CIFAR-10's folder, to measure resnet20 on it too")
     parser.add_argument("--baseline", type=Path, default=HERE / "results" / "baseline.json")
+    parser.add_argument("--figure", type=Path, help="draw the kernels' bytes per second to this PNG file")
     parser.add_argument("--out", type=Path, help="the file to write")
     options = parser.parse_args()
 
@@ -220,6 +249,8 @@ def main():
     for name in options.sections or sections:
         arguments = (options.quick, options.cifar) if name == "training" else (options.quick,)
         rows += sections[name](*arguments)
+    if options.figure:
+        roofline(rows, options.figure)
     print("\nGoals")
     rows += goals(rows)
     compare(rows, options.baseline)
