@@ -57,7 +57,10 @@ struct Share {
   std::size_t first, last;
 };
 Share share(std::size_t words, std::size_t t, std::size_t threads) {
-  return {words * t / threads, words * (t + 1) / threads};
+  const auto cut = [&](std::size_t i) {
+    return words * i / threads / kernels::kBlockWords * kernels::kBlockWords;
+  };
+  return {cut(t), t + 1 == threads ? words : cut(t + 1)};
 }
 
 struct Problem {
@@ -67,7 +70,7 @@ struct Problem {
         words((coordinates + kBits - 1) / kBits),
         planes(2 * workers * words),
         verdict(2 * words),
-        counts(workers * words * kBits),
+        counts((words + kernels::kBlockWords - 1) / kernels::kBlockWords * kernels::kBlockCounts * workers),
         values(words * kBits) {
     std::mt19937_64 source(1);
     for (std::size_t w = 0; w < workers; ++w)
@@ -81,7 +84,7 @@ struct Problem {
   }
   /// As after kRounds rounds. A vote adds up to 2, so this is called from time to time.
   void reset_counts() {
-    for (std::size_t i = 0; i < m * words * kBits; ++i)
+    for (std::size_t i = 0; i < counts.bytes() / 2; ++i)
       counts.data()[i] = static_cast<std::uint16_t>(i * 2654435761U >> 13 & 127);
   }
   std::uint64_t* present(std::size_t w) { return planes.data() + 2 * w * words; }
@@ -141,7 +144,9 @@ void run(std::size_t n, std::size_t m, Crew& crew, double budget) {
   for (std::size_t w = 0; w < m; ++w) {
     ballots.push_back(p.ballot(w));
     // Rounds far enough on that the counts stay below twice of them while it runs.
-    voters.push_back({p.ballot(w), p.counts.data() + w * p.words * kBits, 2.0F * 16 * kRounds});
+    voters.push_back({p.ballot(w),
+                      {p.counts.data() + w * kernels::kBlockCounts, m * kernels::kBlockCounts},
+                      2.0F * 16 * kRounds});
   }
   std::uint64_t* out_present = p.verdict.data();
   std::uint64_t* out_negative = p.verdict.data() + p.words;
@@ -151,8 +156,7 @@ void run(std::size_t n, std::size_t m, Crew& crew, double budget) {
 
   int turns = 0;
   const auto counters_stream = [&](Share s) {
-    for (std::size_t w = 0; w < m; ++w)
-      read_write_stream(p.counts.data() + (w * p.words + s.first) * kBits, (s.last - s.first) * kBits * 2);
+    read_write_stream(p.counts.data() + s.first * kBits * m, (s.last - s.first) * kBits * 2 * m);
   };
   compare(
       "vote_and_count", p, crew, 2 * counts_bytes + planes_bytes + verdict_bytes, 2 * counts_bytes, budget,
@@ -164,9 +168,11 @@ void run(std::size_t n, std::size_t m, Crew& crew, double budget) {
   compare(
       "count", p, crew, 2 * counts_bytes + planes_bytes + verdict_bytes, 2 * counts_bytes, budget / 4,
       [&](Share s) {
-        for (std::size_t w = 0; w < m; ++w)
-          kernels::count_half_errors(ballots[w], {out_present, out_negative}, s.first, s.last,
-                                     voters[w].half_errors);
+        constexpr std::size_t kTask = 128;  // words, as in the tally
+        for (std::size_t word = s.first; word < s.last; word += kTask)
+          for (std::size_t w = 0; w < m; ++w)
+            kernels::count_half_errors(ballots[w], {out_present, out_negative}, word,
+                                       std::min(word + kTask, s.last), voters[w].half_errors);
       },
       counters_stream);
   compare(

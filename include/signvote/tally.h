@@ -63,7 +63,7 @@ class Tally {
   bool weighted() const { return weighted_; }
 
   /// c_{m,n} for n in [begin, end), and their sum. Empty and 0 for Method::mv, which learns nothing.
-  std::span<const std::uint16_t> half_errors(std::uint32_t worker) const;
+  std::vector<std::uint16_t> half_errors(std::uint32_t worker) const;
   std::int64_t total_half_errors(std::uint32_t worker) const;
 
   /// The whole state as bytes, and back. A restored tally goes on exactly as the saved one would
@@ -72,24 +72,25 @@ class Tally {
   void restore(std::span<const std::byte> bytes);
 
  private:
-  /// The counts of one word of a ballot. Rows are whole words, so that no vector ends at an odd place;
-  /// what lies past end - begin is never looked at.
-  struct alignas(128) Counts {
-    std::array<std::uint16_t, SignVector::kBits> half_errors{};
+  /// A worker's counts of eight words of a ballot. The workers' blocks of the same words are side by
+  /// side, so that a vote reads memory in one stream; what lies past end - begin is never looked at.
+  static constexpr std::size_t kBlockWords = 8;
+  struct alignas(128) CountBlock {
+    std::array<std::uint16_t, kBlockWords * SignVector::kBits> half_errors{};
   };
 
   void for_ranges(const auto& body) const;
   void halve_if_full(std::uint32_t worker);
   std::size_t words() const { return SignVector::words(size()); }
   std::size_t learnt_counts() const { return counts_.empty() ? 0 : options_.workers * size(); }
-  std::uint16_t* row(std::uint32_t worker) { return counts_.data()[worker * words()].half_errors.data(); }
+  std::size_t blocks() const { return (words() + kBlockWords - 1) / kBlockWords; }
 
   TallyOptions options_;
   ThreadPool* pool_;
   std::uint64_t rounds_ = 0;
   bool weighted_ = false;
   std::vector<std::uint32_t> rounds_of_;
-  std::vector<Counts> counts_;  // worker m's row starts at m * words(); empty for Method::mv
+  std::vector<CountBlock> counts_;  // worker m's block b is at b * workers + m; empty for Method::mv
 };
 
 }  // namespace signvote

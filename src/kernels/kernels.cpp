@@ -249,10 +249,8 @@ using V16 = hn::Vec<I16>;
 constexpr std::size_t kLanes = hn::MaxLanes(I16());  // counts in a vector
 constexpr std::size_t kChunk = 2 * kLanes;           // signs in a vector of bytes
 constexpr std::size_t kChunks = kBits / kChunk;      // in a word
-constexpr std::size_t kBlockWords = 8;               // a cache line of each plane
 constexpr std::size_t kBlockChunks = kBlockWords * kChunks;
-constexpr std::size_t kKeptVoters = 64;    // whose signs are kept from the vote for the count
-constexpr std::size_t kAhead = 2 * kBits;  // counts to be fetched while others are weighed
+constexpr std::size_t kKeptVoters = 64;  // whose signs are kept from the vote for the count
 static_assert(kChunk <= kBits);
 
 /// From bits to bytes, one per sign, and from bytes to sixteen-bit lanes. The bytes of a chunk are in
@@ -351,41 +349,43 @@ class HalfErrors {
 };
 
 void count_all(const Planes& ballot, const Planes& verdict, std::size_t first, std::size_t last,
-               std::uint16_t* half_errors) {
+               const Counts& half_errors) {
   const Signs signs;
   const HalfErrors half;
-  for (std::size_t chunk = first * kChunks; chunk < last * kChunks; ++chunk)
-    half.add(signs.at(ballot, chunk), HalfErrors::row_of(signs.at(verdict, chunk)),
-             half_errors + chunk * kChunk);
+  for (std::size_t word = first; word < last; word += kBlockWords) {
+    std::uint16_t* counts = half_errors.block(word / kBlockWords);
+    const std::size_t chunks = std::min(kBlockWords, last - word) * kChunks;
+    for (std::size_t c = 0; c < chunks; ++c)
+      half.add(signs.at(ballot, word * kChunks + c),
+               HalfErrors::row_of(signs.at(verdict, word * kChunks + c)), counts + c * kChunk);
+  }
 }
 
 /// The vote on one block of coordinates, and the count of it.
-class Block {
+class BlockVote {
  public:
-  Block(std::span<const Voter> voters, std::int16_t clip)
+  BlockVote(std::span<const Voter> voters, std::int16_t clip)
       : voters_(voters),
         least_(hn::Set(I16(), static_cast<std::int16_t>(-clip))),
         most_(hn::Set(I16(), clip)),
         fit_(32767 / static_cast<std::size_t>(clip)) {}
 
-  void vote(std::size_t first_chunk, std::size_t chunks, std::uint64_t* present, std::uint64_t* negative) {
+  void vote(std::size_t block, std::size_t chunks, std::uint64_t* present, std::uint64_t* negative) {
     for (std::size_t c = 0; c < chunks; ++c) {
-      Sums sums;
-      if (voters_.size() <= fit_)
-        sums = sum(0, voters_.size(), first_chunk, c);
-      else
-        sums = clamped_sum(first_chunk, c);
-      rows_[c] = write(sums, first_chunk + c, present, negative);
+      const Sums sums = voters_.size() <= fit_ ? sum(0, voters_.size(), block, c) : clamped_sum(block, c);
+      rows_[c] = write(sums, block * kBlockChunks + c, present, negative);
     }
   }
 
-  void count(std::size_t first_chunk, std::size_t chunks) const {
-    for (std::size_t m = 0; m < voters_.size(); ++m)
+  void count(std::size_t block, std::size_t chunks) const {
+    for (std::size_t m = 0; m < voters_.size(); ++m) {
+      const Voter& voter = voters_[m];
       for (std::size_t c = 0; c < chunks; ++c) {
-        const V8 y =
-            m < kKeptVoters ? hn::Load(I8(), kept(m, c)) : signs_.at(voters_[m].ballot, first_chunk + c);
-        half_.add(y, rows_[c], voters_[m].half_errors + (first_chunk + c) * kChunk);
+        const V8 y = m < kKeptVoters ? hn::Load(I8(), kept_.data() + (m * kBlockChunks + c) * kChunk)
+                                     : signs_.at(voter.ballot, block * kBlockChunks + c);
+        half_.add(y, rows_[c], voter.half_errors.block(block) + c * kChunk);
       }
+    }
   }
 
  private:
@@ -395,20 +395,18 @@ class Block {
   };
 
   /// REQUIRES: at most fit_ voters, or sixteen bits may not hold their sum.
-  HWY_INLINE Sums sum(std::size_t begin, std::size_t end, std::size_t first_chunk, std::size_t c) {
+  HWY_INLINE Sums sum(std::size_t begin, std::size_t end, std::size_t block, std::size_t c) {
     const I16 d;
     const Signs signs = signs_;  // copies, for all the compiler knows the stores below might change them
     const V16 least = least_;
     const V16 most = most_;
     Sums sums{hn::Zero(d), hn::Zero(d)};
-    std::int8_t* keep = kept(begin, c);
+    std::int8_t* keep = kept_.data() + (begin * kBlockChunks + c) * kChunk;
     const Voter* const kept_end = voters_.data() + kKeptVoters;
     for (const Voter& voter : voters_.subspan(begin, end - begin)) {
-      const auto* counts =
-          reinterpret_cast<const std::int16_t*>(voter.half_errors) + (first_chunk + c) * kChunk;
-      // There are too many streams for the hardware to follow. Past the end, a prefetch does nothing.
-      hwy::Prefetch(counts + kAhead);
-      const V8 y = signs.at(voter.ballot, first_chunk + c);
+      const auto* counts = reinterpret_cast<const std::int16_t*>(voter.half_errors.block(block)) + c * kChunk;
+      hwy::Prefetch(counts + voter.half_errors.stride);  // past the end, this does nothing
+      const V8 y = signs.at(voter.ballot, block * kBlockChunks + c);
       if (&voter < kept_end) hn::Store(y, I8(), keep);
       keep += kBlockChunks * kChunk;
       const auto twice_rounds = hn::Set(hn::ScalableTag<float>(), voter.twice_rounds);
@@ -421,11 +419,11 @@ class Block {
   }
 
   /// For any number of voters: the signs of the sums.
-  Sums clamped_sum(std::size_t first_chunk, std::size_t c) {
+  Sums clamped_sum(std::size_t block, std::size_t c) {
     std::array<std::int32_t, kChunk> wide{};
     HWY_ALIGN std::array<std::int16_t, kChunk> narrow;
     for (std::size_t m = 0; m < voters_.size(); m += fit_) {
-      const Sums part = sum(m, std::min(m + fit_, voters_.size()), first_chunk, c);
+      const Sums part = sum(m, std::min(m + fit_, voters_.size()), block, c);
       hn::Store(part.first, I16(), narrow.data());
       hn::Store(part.second, I16(), narrow.data() + kLanes);
       for (std::size_t i = 0; i < kChunk; ++i) wide[i] += narrow[i];
@@ -451,11 +449,6 @@ class Block {
     return HalfErrors::row_of(hn::BitCast(I8(), hn::Or(low, hn::ShiftLeft<8>(sign(sums.second)))));
   }
 
-  std::int8_t* kept(std::size_t m, std::size_t c) { return kept_.data() + (m * kBlockChunks + c) * kChunk; }
-  const std::int8_t* kept(std::size_t m, std::size_t c) const {
-    return kept_.data() + (m * kBlockChunks + c) * kChunk;
-  }
-
   std::span<const Voter> voters_;
   V16 least_;
   V16 most_;
@@ -468,15 +461,16 @@ class Block {
 
 void vote_all(std::span<const Voter> voters, std::int16_t clip, std::size_t first, std::size_t last,
               std::uint64_t* present, std::uint64_t* negative) {
-  Block block(voters, clip);
+  BlockVote block_vote(voters, clip);
   for (std::size_t word = first; word < last; word += kBlockWords) {
+    // A cache line of each plane. There are too many streams of them for the hardware to follow.
     for (const Voter& voter : voters) {
       hwy::Prefetch(voter.ballot.present + word + 2 * kBlockWords);
       hwy::Prefetch(voter.ballot.negative + word + 2 * kBlockWords);
     }
     const std::size_t chunks = std::min(kBlockWords, last - word) * kChunks;
-    block.vote(word * kChunks, chunks, present, negative);
-    block.count(word * kChunks, chunks);
+    block_vote.vote(word / kBlockWords, chunks, present, negative);
+    block_vote.count(word / kBlockWords, chunks);
   }
 }
 
@@ -544,7 +538,7 @@ void weighted_vote(std::span<const Voter> voters, std::int16_t clip, std::size_t
 }
 
 void count_half_errors(const Planes& ballot, const Planes& verdict, std::size_t first, std::size_t last,
-                       std::uint16_t* half_errors) noexcept {
+                       const Counts& half_errors) noexcept {
   HWY_DYNAMIC_DISPATCH(count_all)(ballot, verdict, first, last, half_errors);
 }
 

@@ -39,25 +39,38 @@ void step(float* x, std::size_t n, const std::uint64_t* present, const std::uint
 void majority(std::span<const Planes> ballots, std::size_t first, std::size_t last, std::uint64_t* present,
               std::uint64_t* negative) noexcept;
 
+/// Half-error counts lie in blocks of 8 words, 64 counts for each word of a ballot, so that all workers'
+/// blocks can be side by side: memory is then read in one stream. Those past the last coordinate count
+/// along.
+inline constexpr std::size_t kBlockWords = 8;
+inline constexpr std::size_t kBlockCounts = kBlockWords * 64;
+
+/// The counts of one worker: those of word w begin at block(w / 8) + w % 8 * 64.
+struct Counts {
+  std::uint16_t* first_block;
+  std::size_t stride;  // from one block to the next
+
+  std::uint16_t* block(std::size_t i) const { return first_block + i * stride; }
+};
+
 /// One worker in a weighted vote: its ballot, its half-error counts c, and its rounds t, of which there
-/// are 1 to 32,766; c is at most 2t. The counts fill whole words: 64 for each word of the ballot, of
-/// which those past the last coordinate count along.
+/// are 1 to 32,766; c is at most 2t.
 struct Voter {
   Planes ballot;
-  std::uint16_t* half_errors;
+  Counts half_errors;
   float twice_rounds;
 };
 
 /// For the words [first, last): U_n = sign(sum_m weight(c_{m,n}, t_m, clip) * Y_{m,n}), with weight as
 /// in weight.h, where a sum of zero abstains; then c_{m,n} += 1 - Y_{m,n} * U_n. In one pass: while a
-/// block of counts is in the cache.
+/// block of counts is in the cache. REQUIRES: `first` begins a block.
 void weighted_vote(std::span<const Voter> voters, std::int16_t clip, std::size_t first, std::size_t last,
                    std::uint64_t* present, std::uint64_t* negative) noexcept;
 
 /// c_n += 1 - Y_n * U_n for the words [first, last): agreement 0, an abstention on either side 1,
-/// contradiction 2.
+/// contradiction 2. REQUIRES: `first` begins a block.
 void count_half_errors(const Planes& ballot, const Planes& verdict, std::size_t first, std::size_t last,
-                       std::uint16_t* half_errors) noexcept;
+                       const Counts& half_errors) noexcept;
 
 /// The instruction sets that this machine can run, best first; and the use of one of them, or of the
 /// best again (""), from then on in all threads. For tests and benchmarks.

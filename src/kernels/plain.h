@@ -69,11 +69,16 @@ inline void majority_all(std::span<const Planes> ballots, std::size_t first, std
   }
 }
 
+inline std::uint16_t& count_at(const Counts& counts, std::size_t i) {
+  return counts.block(i / kBlockCounts)[i % kBlockCounts];
+}
+
 inline void count_all(const Planes& ballot, const Planes& verdict, std::size_t first, std::size_t last,
-                      std::uint16_t* half_errors) {
-  for (std::size_t i = first * kBits; i < last * kBits; ++i)
-    half_errors[i] =
-        static_cast<std::uint16_t>(half_errors[i] + 1 - sign_at(ballot, i) * sign_at(verdict, i));
+                      const Counts& half_errors) {
+  for (std::size_t i = first * kBits; i < last * kBits; ++i) {
+    std::uint16_t& count = count_at(half_errors, i);
+    count = static_cast<std::uint16_t>(count + 1 - sign_at(ballot, i) * sign_at(verdict, i));
+  }
 }
 
 inline void vote_all(std::span<const Voter> voters, std::int16_t clip, std::size_t first, std::size_t last,
@@ -83,8 +88,9 @@ inline void vote_all(std::span<const Voter> voters, std::int16_t clip, std::size
     for (const Voter& voter : voters)
       for (std::size_t j = 0; j < kBits; ++j) {
         const std::size_t i = word * kBits + j;
-        sums[j] += sign_at(voter.ballot, i) *
-                   weight(voter.half_errors[i], static_cast<std::uint32_t>(voter.twice_rounds) / 2, clip);
+        sums[j] +=
+            sign_at(voter.ballot, i) *
+            weight(count_at(voter.half_errors, i), static_cast<std::uint32_t>(voter.twice_rounds) / 2, clip);
       }
     decide_word(sums, present[word], negative[word]);
   }

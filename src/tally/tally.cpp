@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint32_t kFullRounds = 32767;
 
 /// Words (of 64 coordinates) a task decides at a time: 15 workers' counts of them fit the L2 cache.
-constexpr std::size_t kBlockWords = 128;
+constexpr std::size_t kTaskWords = 128;
 
 kernels::Planes planes(const SignVector& signs) { return {signs.present().data(), signs.negative().data()}; }
 
@@ -52,18 +52,18 @@ Tally::Tally(const TallyOptions& options, ThreadPool* pool) : options_(options),
     throw ConfigError(fmt::format("initial-rounds is {}; it must be between 1 and {}", options.initial_rounds,
                                   kFullRounds / 2));
   rounds_of_.resize(options.workers);
-  if (options.method == Method::it) counts_.resize(options.workers * words());
+  if (options.method == Method::it) counts_.resize(options.workers * blocks());
 }
 
 void Tally::for_ranges(const auto& body) const {
-  const std::size_t blocks = (words() + kBlockWords - 1) / kBlockWords;
-  const auto block = [&](std::size_t index) {
-    body(index * kBlockWords, std::min(words(), (index + 1) * kBlockWords));
+  const std::size_t tasks = (words() + kTaskWords - 1) / kTaskWords;
+  const auto task = [&](std::size_t index) {
+    body(index * kTaskWords, std::min(words(), (index + 1) * kTaskWords));
   };
   if (pool_ != nullptr)
-    pool_->for_each(blocks, [&](std::size_t index, std::size_t) { block(index); });
+    pool_->for_each(tasks, [&](std::size_t index, std::size_t) { task(index); });
   else
-    for (std::size_t index = 0; index < blocks; ++index) block(index);
+    for (std::size_t index = 0; index < tasks; ++index) task(index);
 }
 
 void Tally::decide(std::span<const SignVector* const> ballots, SignVector& verdict) {
@@ -85,12 +85,17 @@ void Tally::decide(std::span<const SignVector* const> ballots, SignVector& verdi
   const bool weigh = weighted_ && mature > 0;
 
   const std::int16_t clip = clip_units(options_.clip);
+  static_assert(kernels::kBlockCounts == sizeof(CountBlock) / sizeof(std::uint16_t));
+  const auto counts_of = [this](std::uint32_t m) {
+    return kernels::Counts{counts_.empty() ? nullptr : counts_[m].half_errors.data(),
+                           options_.workers * kernels::kBlockCounts};
+  };
   std::vector<kernels::Voter> voters;
   std::vector<kernels::Planes> equals;
   std::vector<std::uint32_t> heard_only;  // counted after the vote, in which they had no weight
   for (const std::uint32_t m : present) {
     if (weigh && rounds_of_[m] >= options_.initial_rounds)
-      voters.push_back({planes(*ballots[m]), row(m), 2.0F * static_cast<float>(rounds_of_[m])});
+      voters.push_back({planes(*ballots[m]), counts_of(m), 2.0F * static_cast<float>(rounds_of_[m])});
     else if (learns)
       heard_only.push_back(m);
     if (!weigh) equals.push_back(planes(*ballots[m]));
@@ -104,7 +109,7 @@ void Tally::decide(std::span<const SignVector* const> ballots, SignVector& verdi
     else
       kernels::majority(equals, first, last, out_present, out_negative);
     for (const std::uint32_t m : heard_only)
-      kernels::count_half_errors(planes(*ballots[m]), planes(verdict), first, last, row(m));
+      kernels::count_half_errors(planes(*ballots[m]), planes(verdict), first, last, counts_of(m));
   });
   for (const std::uint32_t m : present) {
     ++rounds_of_[m];
@@ -118,20 +123,27 @@ void Tally::halve_if_full(std::uint32_t worker) {
   rounds_of_[worker] -= rounds_of_[worker] / 2;
   if (options_.method == Method::it)
     for_ranges([&](std::size_t first, std::size_t last) {
-      std::uint16_t* counts = row(worker);
-      for (std::size_t i = first * SignVector::kBits; i < last * SignVector::kBits; ++i) counts[i] /= 2;
+      for (std::size_t b = first / kBlockWords; b * kBlockWords < last; ++b)
+        for (std::uint16_t& count : counts_[b * options_.workers + worker].half_errors) count /= 2;
     });
 }
 
-std::span<const std::uint16_t> Tally::half_errors(std::uint32_t worker) const {
+std::vector<std::uint16_t> Tally::half_errors(std::uint32_t worker) const {
   assert(worker < options_.workers);
-  if (options_.method == Method::mv) return {};
-  return {counts_.data()[worker * words()].half_errors.data(), size()};
+  std::vector<std::uint16_t> all;
+  if (options_.method == Method::mv) return all;
+  all.reserve(blocks() * kernels::kBlockCounts);
+  for (std::size_t b = 0; b < blocks(); ++b) {
+    const auto& block = counts_[b * options_.workers + worker].half_errors;
+    all.insert(all.end(), block.begin(), block.end());
+  }
+  all.resize(size());
+  return all;
 }
 
 std::int64_t Tally::total_half_errors(std::uint32_t worker) const {
-  const auto row = half_errors(worker);
-  return std::accumulate(row.begin(), row.end(), std::int64_t{0});
+  const auto counts = half_errors(worker);
+  return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
 }
 
 std::vector<std::byte> Tally::snapshot() const {
@@ -155,7 +167,7 @@ std::vector<std::byte> Tally::snapshot() const {
   append(rounds_of_.data(), rounds_bytes);
   for (std::uint32_t m = 0; m < options_.workers; ++m) {
     const auto counts = half_errors(m);
-    append(counts.data(), counts.size_bytes());
+    append(counts.data(), counts.size() * sizeof(std::uint16_t));
   }
   const std::uint64_t checksum = XXH3_64bits(bytes.data(), bytes.size() - sizeof(checksum));
   append(&checksum, sizeof(checksum));
@@ -200,8 +212,12 @@ void Tally::restore(std::span<const std::byte> bytes) {
   weighted_ = header.weighted != 0;
   rounds_of_ = std::move(rounds_of);
   if (learnt_counts() > 0)
-    for (std::uint32_t m = 0; m < options_.workers; ++m, at += size() * sizeof(std::uint16_t))
-      std::memcpy(row(m), at, size() * sizeof(std::uint16_t));
+    for (std::uint32_t m = 0; m < options_.workers; ++m)
+      for (std::size_t b = 0; b < blocks(); ++b) {
+        const std::size_t counts = std::min(kernels::kBlockCounts, size() - b * kernels::kBlockCounts);
+        std::memcpy(counts_[b * options_.workers + m].half_errors.data(), at, counts * sizeof(std::uint16_t));
+        at += counts * sizeof(std::uint16_t);
+      }
 }
 
 }  // namespace signvote

@@ -87,6 +87,12 @@ Range arbitrary_range(std::size_t words) {
   return {first, *rc::gen::inRange<std::size_t>(first, words + 1)};
 }
 
+// Begins where a block of counts does.
+Range arbitrary_block_range(std::size_t words) {
+  const Range range = arbitrary_range(words);
+  return {range.first / kBlockWords * kBlockWords, range.last};
+}
+
 // The verdict a kernel should have left in words filled with kUntouched.
 Vote within(const Range& range, const Signs& verdict) {
   Vote expected(word_count(verdict.size()), kUntouched);
@@ -326,13 +332,30 @@ TEST(Majority, EveryOutcome) {
 
 // --- weighted_vote ---
 
-// Counts for whole words, as the kernels take them.
-using Counts = std::vector<std::uint16_t>;
+// Counts for whole blocks, as the kernels take them: here each worker's blocks follow each other, with a
+// gap between them that must survive.
+constexpr std::size_t kGap = 64;
+
+class CountList {
+ public:
+  explicit CountList(std::size_t n, std::uint16_t value = 0)
+      : list_((n + kBlockCounts - 1) / kBlockCounts * (kBlockCounts + kGap), value) {}
+  std::uint16_t& operator[](std::size_t i) { return list_[place(i)]; }
+  std::uint16_t operator[](std::size_t i) const { return list_[place(i)]; }
+  Counts counts() { return {list_.data(), kBlockCounts + kGap}; }
+  bool operator==(const CountList&) const = default;
+
+ private:
+  static std::size_t place(std::size_t i) {
+    return i / kBlockCounts * (kBlockCounts + kGap) + i % kBlockCounts;
+  }
+  std::vector<std::uint16_t> list_;
+};
 
 struct Worker {
   Signs signs;
   Vote ballot;
-  Counts half_errors;
+  CountList half_errors;
   std::uint32_t rounds;
 };
 
@@ -340,9 +363,10 @@ Worker random_worker(std::mt19937_64& source, std::size_t n) {
   constexpr std::array<int, 7> kRounds = {1, 2, 100, 127, 128, 20'000, 32'766};
   const int rounds = below(source, 2) == 0 ? kRounds[source() % 7] : 1 + below(source, 32'766);
   const int temper = below(source, 4);  // always right, at chance, always wrong, or anything
-  Counts half_errors(word_count(n) * 64);
-  for (auto& count : half_errors)
-    count = static_cast<std::uint16_t>(temper == 3 ? below(source, 2 * rounds + 1) : temper * rounds);
+  CountList half_errors(n);
+  for (std::size_t i = 0; i < n; ++i)
+    half_errors[i] =
+        static_cast<std::uint16_t>(temper == 3 ? below(source, 2 * rounds + 1) : temper * rounds);
   const Signs signs = random_signs(source, n);
   return {signs, Vote(signs), half_errors, static_cast<std::uint32_t>(rounds)};
 }
@@ -351,7 +375,7 @@ std::vector<Voter> voters_of(std::vector<Worker>& workers) {
   std::vector<Voter> voters;
   for (Worker& worker : workers)
     voters.push_back(
-        {worker.ballot.planes(), worker.half_errors.data(), 2.0F * static_cast<float>(worker.rounds)});
+        {worker.ballot.planes(), worker.half_errors.counts(), 2.0F * static_cast<float>(worker.rounds)});
   return voters;
 }
 
@@ -372,7 +396,7 @@ TEST(WeightedVote, LikeEquations3And4) {
       expected[i] = sign_of(sum);
     }
     const std::vector<Worker> before = workers;
-    const Range range = arbitrary_range(word_count(n));
+    const Range range = arbitrary_block_range(word_count(n));
     Vote verdict(word_count(n), kUntouched);
     weighted_vote(voters_of(workers), clip, range.first, range.last, verdict.present.data(),
                   verdict.negative.data());
@@ -394,27 +418,27 @@ TEST(WeightedVote, EveryWeight) {
   for (std::uint32_t rounds = 1; rounds <= 300; ++rounds) all_rounds.push_back(rounds);
   for (const std::uint32_t rounds : all_rounds) {
     const std::size_t n = 2 * rounds + 1;
-    Counts counts(word_count(n) * 64);
+    CountList counts(n);
     for (std::size_t i = 0; i < n; ++i) counts[i] = static_cast<std::uint16_t>(i);
     const Vote plus(Signs(n, 1));
     const float twice_rounds = 2.0F * static_cast<float>(rounds);
     Vote verdict(word_count(n));
-    Counts own = counts;
-    const std::vector<Voter> alone = {{plus.planes(), own.data(), twice_rounds}};
+    CountList own = counts;
+    const std::vector<Voter> alone = {{plus.planes(), own.counts(), twice_rounds}};
     weighted_vote(alone, clip, 0, word_count(n), verdict.present.data(), verdict.negative.data());
     Signs expected(n);
     for (std::size_t i = 0; i < n; ++i) expected[i] = sign_of(weight(counts[i], rounds, clip));
     ASSERT_EQ(verdict, Vote(expected)) << rounds << " rounds";
 
     // The other: counts whose weights climb with i as well, one step off, so that most sums are small.
-    Counts first = counts;
-    Counts second = counts;
+    CountList first = counts;
+    CountList second = counts;
     for (std::size_t i = 0; i < n; ++i)
       second[i] = static_cast<std::uint16_t>(i == 0 ? 1 : i - (i % 3 == 0 ? 1 : 0));
-    const Counts other = second;
+    const CountList other = second;
     const Vote minus(Signs(n, -1));
-    const std::vector<Voter> two = {{plus.planes(), first.data(), twice_rounds},
-                                    {minus.planes(), second.data(), twice_rounds}};
+    const std::vector<Voter> two = {{plus.planes(), first.counts(), twice_rounds},
+                                    {minus.planes(), second.counts(), twice_rounds}};
     weighted_vote(two, clip, 0, word_count(n), verdict.present.data(), verdict.negative.data());
     for (std::size_t i = 0; i < n; ++i)
       expected[i] = sign_of(weight(counts[i], rounds, clip) - weight(other[i], rounds, clip));
@@ -428,7 +452,7 @@ TEST(WeightedVote, UnanimousSumsDoNotOverflow) {
   for (const std::size_t voters : {15U, 16U, 17U, 18U, 33U, 64U, 65U, 70U, 300U})
     for (const std::uint16_t half_errors : {0, 65'532})
       for (const int sign : {-1, 1}) {
-        const Worker worker{Signs(kN, sign), Vote(Signs(kN, sign)), Counts(192, half_errors), 32'766};
+        const Worker worker{Signs(kN, sign), Vote(Signs(kN, sign)), CountList(kN, half_errors), 32'766};
         std::vector<Worker> workers(voters, worker);
         workers.push_back(worker);
         workers.back().ballot = Vote(Signs(kN, -sign));
@@ -449,14 +473,14 @@ TEST(CountHalfErrors, LikeEquation4) {
     const Signs u = random_signs(source, n);
     const Vote ballot(y);
     const Vote verdict(u);
-    const Range range = arbitrary_range(word_count(n));
-    Counts counts(word_count(n) * 64);
-    for (auto& count : counts)
-      count = static_cast<std::uint16_t>(below(source, 65'534));  // 65,535 at most, then
-    Counts expected = counts;
+    const Range range = arbitrary_block_range(word_count(n));
+    CountList counts(n, 7);
+    for (std::size_t i = 0; i < n; ++i)
+      counts[i] = static_cast<std::uint16_t>(below(source, 65'534));  // 65,535 at most, then
+    CountList expected = counts;
     for (std::size_t i = 64 * range.first; i < 64 * range.last; ++i)
       expected[i] = static_cast<std::uint16_t>(expected[i] + 1 - (i < n ? y[i] * u[i] : 0));
-    count_half_errors(ballot.planes(), verdict.planes(), range.first, range.last, counts.data());
+    count_half_errors(ballot.planes(), verdict.planes(), range.first, range.last, counts.counts());
     RC_ASSERT(counts == expected);
   }));
 }
@@ -464,10 +488,10 @@ TEST(CountHalfErrors, LikeEquation4) {
 TEST(CountHalfErrors, EveryPair) {
   for (const int y : {-1, 0, 1})
     for (const int u : {-1, 0, 1}) {
-      Counts counts(64, 10);
-      count_half_errors(Vote(Signs(64, y)).planes(), Vote(Signs(64, u)).planes(), 0, 1, counts.data());
+      CountList counts(64, 10);
+      count_half_errors(Vote(Signs(64, y)).planes(), Vote(Signs(64, u)).planes(), 0, 1, counts.counts());
       const int more = y == 0 || u == 0 ? 1 : y == u ? 0 : 2;
-      EXPECT_EQ(counts, Counts(64, static_cast<std::uint16_t>(10 + more))) << y << ' ' << u;
+      for (std::size_t i = 0; i < 64; ++i) EXPECT_EQ(counts[i], 10 + more) << y << ' ' << u;
     }
 }
 
