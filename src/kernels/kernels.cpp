@@ -355,9 +355,11 @@ void count_all(const Planes& ballot, const Planes& verdict, std::size_t first, s
   for (std::size_t word = first; word < last; word += kBlockWords) {
     std::uint16_t* counts = half_errors.block(word / kBlockWords);
     const std::size_t chunks = std::min(kBlockWords, last - word) * kChunks;
-    for (std::size_t c = 0; c < chunks; ++c)
+    for (std::size_t c = 0; c < chunks; ++c) {
+      hwy::Prefetch(counts + half_errors.stride + c * kChunk);  // past the end, this does nothing
       half.add(signs.at(ballot, word * kChunks + c),
                HalfErrors::row_of(signs.at(verdict, word * kChunks + c)), counts + c * kChunk);
+    }
   }
 }
 
