@@ -201,7 +201,7 @@ def roofline(rows, file):
     """Every kernel's bytes per second beside the machine's, counters and ballots coming from memory."""
     chosen = [r for r in rows if r["bench"] == "kernels" and r["workers"] == 15 and r["caches"] == "cold"
               and r["size"] in (582_026, 8_000_000)]
-    lines = [f"\"{r['name'].replace('_', ' ')}\\nN = {r['size']:,}\" {1e-9 * r['bytes'] / r['seconds']} "
+    lines = [f"\"{r['name'].replace('_', ' ')}\\nN = {r['size'] / 1e6:.2g}·10⁶\" {1e-9 * r['bytes'] / r['seconds']} "
              f"{1e-9 * r['stream_bytes'] / r['stream_seconds']}" for r in sorted(chosen, key=lambda r: r["size"])]
     script = f"""
 set terminal pngcairo size 1500,560 font 'DejaVu Sans,11'
@@ -217,6 +217,7 @@ set yrange [0:*]
 set ylabel 'GB/s read and written, {THREADS} threads'
 set title 'Each kernel beside a plain stream over the same memory (M = 15, caches cold)'
 set key top left
+set bmargin 3.5
 $data << EOD
 {chr(10).join(lines)}
 EOD

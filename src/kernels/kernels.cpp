@@ -150,7 +150,12 @@ HWY_INLINE V full_add(V a, V b, V c, V& low) {
 /// Counts of as many coordinates as V has bits, up to 2^kPlanes - 1: plane k holds bit k of each count.
 template <class V, std::size_t kPlanes>
 struct BitSlicedCounts {
-  std::array<V, kPlanes> plane;
+  V plane[kPlanes];  // no std::array, whose functions are compiled for no target; nor is an implicit
+                     // constructor
+
+  explicit HWY_INLINE HWY_ATTR BitSlicedCounts(V zero) {
+    for (V& bits : plane) bits = zero;
+  }
 
   /// Adds `carry` from plane k on.
   HWY_INLINE void ripple(V carry, std::size_t k) {
@@ -178,8 +183,7 @@ template <std::size_t kPlanes, class D>
 HWY_INLINE BitSlicedCounts<hn::Vec<D>, kPlanes> count_bits(D d, std::span<const Planes> ballots,
                                                            const std::uint64_t* Planes::*plane,
                                                            std::size_t word) {
-  BitSlicedCounts<hn::Vec<D>, kPlanes> counts;
-  counts.plane.fill(hn::Zero(d));
+  BitSlicedCounts<hn::Vec<D>, kPlanes> counts(hn::Zero(d));
   const auto bits = [&](std::size_t b) HWY_ATTR { return hn::LoadU(d, ballots[b].*plane + word); };
   std::size_t b = 0;
   for (; b + 8 <= ballots.size(); b += 8) counts.add8([&](std::size_t i) HWY_ATTR { return bits(b + i); });
@@ -457,7 +461,7 @@ class BlockVote {
   std::size_t fit_;  // so many voters' sums surely fit sixteen bits
   Signs signs_;
   HalfErrors half_;
-  std::array<V8, kBlockChunks> rows_;
+  V8 rows_[kBlockChunks];  // a plain array: std::array's own functions are compiled for no target
   HWY_ALIGN std::array<std::int8_t, kKeptVoters * kBlockChunks * kChunk> kept_;
 };
 
