@@ -294,10 +294,9 @@ class Signs {
     return hn::And(hn::TableLookupBytes(everywhere, byte_), bit_);
   }
 
-  static constexpr I8 i8_{};
   static constexpr hn::ScalableTag<std::uint8_t> u8_{};
-  hn::Vec<hn::ScalableTag<std::uint8_t>> byte_;
-  hn::Vec<hn::ScalableTag<std::uint8_t>> bit_;
+  VU8 byte_;
+  VU8 bit_;
 };
 
 HWY_INLINE V16 first_signs(V8 signs) {
@@ -403,18 +402,17 @@ class BlockVote {
   /// REQUIRES: at most fit_ voters, or sixteen bits may not hold their sum.
   HWY_INLINE Sums sum(std::size_t begin, std::size_t end, std::size_t block, std::size_t c) {
     const I16 d;
-    const Signs signs = signs_;  // copies, for all the compiler knows the stores below might change them
+    const auto voters = voters_;  // copies: for all the compiler knows, the stores below change the members
+    const Signs signs = signs_;
     const V16 least = least_;
     const V16 most = most_;
     Sums sums{hn::Zero(d), hn::Zero(d)};
-    std::int8_t* keep = kept_.data() + (begin * kBlockChunks + c) * kChunk;
-    const Voter* const kept_end = voters_.data() + kKeptVoters;
-    for (const Voter& voter : voters_.subspan(begin, end - begin)) {
+    for (std::size_t m = begin; m < end; ++m) {
+      const Voter& voter = voters[m];
       const auto* counts = reinterpret_cast<const std::int16_t*>(voter.half_errors.block(block)) + c * kChunk;
       hwy::Prefetch(counts + voter.half_errors.stride);  // past the end, this does nothing
       const V8 y = signs.at(voter.ballot, block * kBlockChunks + c);
-      if (&voter < kept_end) hn::Store(y, I8(), keep);
-      keep += kBlockChunks * kChunk;
+      if (m < kKeptVoters) hn::Store(y, I8(), kept_.data() + (m * kBlockChunks + c) * kChunk);
       const auto twice_rounds = hn::Set(hn::ScalableTag<float>(), voter.twice_rounds);
       const V16 first = weights(hn::LoadU(d, counts), twice_rounds, least, most);
       const V16 second = weights(hn::LoadU(d, counts + kLanes), twice_rounds, least, most);

@@ -24,6 +24,8 @@ inline constexpr double kWeightErrorNats = 0.02;
 
 /// More than this is never reached by counts of 16 bits, and would overflow sums of 16-bit lanes.
 inline constexpr double kMaxClip = 11.0;
+/// Less would be no unit at all.
+inline constexpr double kMinClip = 0.01;
 
 /// The height of the parabola, in 1/8 of a unit (of 128). Odd, so that no difference lies between two
 /// integers and rounding is the same on both sides of zero.
@@ -38,7 +40,7 @@ constexpr std::int16_t float_bits(std::uint16_t x) {
   return static_cast<std::int16_t>(128 * (127 + exponent) + fraction);
 }
 
-/// A clip in nats as units. REQUIRES: 0 < clip <= kMaxClip.
+/// A clip in nats as units. REQUIRES: kMinClip <= clip <= kMaxClip.
 constexpr std::int16_t clip_units(double clip) {
   return static_cast<std::int16_t>(clip / kNatsPerUnit + 0.5);
 }

@@ -151,7 +151,7 @@ const std::vector<TrainOption>& train_options() {
       numeric("step", "delta, how far a parameter moves in a round", &C::step, 1e-30, 1e30, true),
       numeric<std::uint32_t>("initial_rounds", "Rounds a worker takes part in before its LLRs are used",
                              &C::initial_rounds, 1, 16383, true),
-      numeric("clip", "LLRs are kept within +-clip", &C::clip, 0.01, kMaxClip, true),
+      numeric("clip", "LLRs are kept within +-clip", &C::clip, kMinClip, kMaxClip, true),
       numeric<std::uint64_t>("eval_every", "Test every so many rounds, and after the last", &C::eval_every, 1,
                              kMost, false),
       numeric<std::uint64_t>("save_every", "Save every so many rounds, to be resumed", &C::save_every, 1,

@@ -46,8 +46,9 @@ Tally::Tally(const TallyOptions& options, ThreadPool* pool) : options_(options),
   if (options.workers == 0) throw ConfigError("a tally needs at least one worker");
   if (options.begin > options.end)
     throw ConfigError(fmt::format("a tally's range [{}, {}) runs backwards", options.begin, options.end));
-  if (!(options.clip > 0 && options.clip <= kMaxClip))
-    throw ConfigError(fmt::format("clip is {}; it must be above 0 and at most {}", options.clip, kMaxClip));
+  if (!(options.clip >= kMinClip && options.clip <= kMaxClip))
+    throw ConfigError(
+        fmt::format("clip is {}; it must be between {} and {}", options.clip, kMinClip, kMaxClip));
   if (options.initial_rounds == 0 || options.initial_rounds > kFullRounds / 2)
     throw ConfigError(fmt::format("initial-rounds is {}; it must be between 1 and {}", options.initial_rounds,
                                   kFullRounds / 2));

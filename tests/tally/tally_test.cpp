@@ -403,6 +403,7 @@ TEST(Tally, RefusesOptionsThatMakeNoSense) {
   EXPECT_THROW(Tally({Method::it, 1, 0, 1, 20'000, 10}), ConfigError);
   EXPECT_THROW(Tally({Method::it, 1, 0, 1, 100, 0}), ConfigError);
   EXPECT_THROW(Tally({Method::it, 1, 0, 1, 100, std::nan("")}), ConfigError);
+  EXPECT_THROW(Tally({Method::it, 1, 0, 1, 100, 0.002}), ConfigError);  // less than half a unit
   EXPECT_THROW(Tally({Method::it, 1, 0, 1, 100, 11.5}), ConfigError);
 }
 
