@@ -1,5 +1,5 @@
 // The kernels' plain twins: the same results, one coordinate after the other. They are what runs on a
-// machine without vectors (or with none that kernels.cpp knows), and what the vectors are measured by.
+// machine without vectors (or with none that highway.h names), and what the vectors are measured by.
 #pragma once
 
 #include <algorithm>

@@ -1,0 +1,288 @@
+// The weighted vote and the count of half-errors, in one pass over the counters.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <type_traits>
+
+#include "kernels/kernels.h"
+#include "kernels/plain.h"
+#include "kernels/weight.h"
+
+// This file is compiled once for each target: everything up to HWY_ONCE.
+#define HWY_TARGET_INCLUDE "kernels/vote.cpp"
+#include "kernels/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace signvote::kernels::HWY_NAMESPACE {
+
+#if SIGNVOTE_PLAIN_TARGET
+
+using plain::count_all;
+using plain::vote_all;
+
+#else
+
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr std::size_t kBits = 64;  // of a word
+
+using I8 = hn::ScalableTag<std::int8_t>;
+using I16 = hn::ScalableTag<std::int16_t>;
+using V8 = hn::Vec<I8>;
+using V16 = hn::Vec<I16>;
+
+constexpr std::size_t kLanes = hn::MaxLanes(I16());  // counts in a vector
+constexpr std::size_t kChunk = 2 * kLanes;           // signs in a vector of bytes
+constexpr std::size_t kChunks = kBits / kChunk;      // in a word
+constexpr std::size_t kBlockChunks = kBlockWords * kChunks;
+constexpr std::size_t kKeptVoters = 64;  // whose signs are kept from the vote for the count
+static_assert(kChunk <= kBits);
+
+/// From bits to bytes, one per sign, and from bytes to sixteen-bit lanes. The bytes of a chunk are in
+/// the order 0, L, 1, L + 1, 2, ... where L = kLanes, so that the low and the high bytes of the
+/// sixteen-bit lanes are the signs of its first and second vector of counts.
+class Signs {
+ public:
+  Signs() {
+    HWY_ALIGN std::array<std::uint8_t, kChunk> byte;
+    HWY_ALIGN std::array<std::uint8_t, kChunk> bit;
+    for (std::size_t i = 0; i < kChunk; ++i) {
+      const std::size_t sign = i % 2 * kLanes + i / 2;
+      byte[i] = static_cast<std::uint8_t>(sign / 8);
+      bit[i] = static_cast<std::uint8_t>(1U << (sign % 8));
+    }
+    byte_ = hn::Load(u8_, byte.data());
+    bit_ = hn::Load(u8_, bit.data());
+  }
+
+  /// -1, 0, +1.
+  HWY_INLINE V8 at(const Planes& planes, std::size_t chunk) const {
+    const auto negative = hn::VecFromMask(u8_, hn::Eq(own_bits(planes.negative, chunk), bit_));
+    const auto present = hn::Min(own_bits(planes.present, chunk), hn::Set(u8_, 1));
+    return hn::BitCast(I8(), hn::Or(negative, present));
+  }
+
+ private:
+  using Chunk = std::conditional_t<kChunk == 16, std::uint16_t,
+                                   std::conditional_t<kChunk == 32, std::uint32_t, std::uint64_t>>;
+  using VU8 = hn::Vec<hn::ScalableTag<std::uint8_t>>;
+
+  /// In each byte its own sign's bit, and no other.
+  HWY_INLINE VU8 own_bits(const std::uint64_t* plane, std::size_t chunk) const {
+    Chunk bits;
+    std::memcpy(&bits, reinterpret_cast<const std::uint8_t*>(plane) + chunk * sizeof bits, sizeof bits);
+    const auto everywhere = hn::BitCast(u8_, hn::Set(hn::ScalableTag<Chunk>(), bits));
+    return hn::And(hn::TableLookupBytes(everywhere, byte_), bit_);
+  }
+
+  static constexpr hn::ScalableTag<std::uint8_t> u8_{};
+  VU8 byte_;
+  VU8 bit_;
+};
+
+HWY_INLINE V16 first_signs(V8 signs) {
+  return hn::ShiftRight<8>(hn::ShiftLeft<8>(hn::BitCast(I16(), signs)));
+}
+HWY_INLINE V16 second_signs(V8 signs) { return hn::ShiftRight<8>(hn::BitCast(I16(), signs)); }
+
+/// As weight() of weight.h, lane by lane.
+HWY_INLINE V16 weights(V16 half_errors, hn::Vec<hn::ScalableTag<float>> twice_rounds, V16 least, V16 most) {
+  const I16 d;
+  const hn::ScalableTag<std::int32_t> d32;
+  const hn::ScalableTag<std::uint32_t> u32;
+  const hn::ScalableTag<float> f32;
+  const auto counts = hn::BitCast(u32, half_errors);
+  const auto even = hn::ConvertTo(f32, hn::BitCast(d32, hn::And(counts, hn::Set(u32, 0xffff))));
+  const auto odd = hn::ConvertTo(f32, hn::BitCast(d32, hn::ShiftRight<16>(counts)));
+  const auto float_bits = [&](auto e, auto o) HWY_ATTR {
+    return hn::OddEven(hn::BitCast(d, o), hn::BitCast(d, hn::ShiftRight<16>(hn::BitCast(u32, e))));
+  };
+  const V16 wrong = float_bits(even, odd);
+  const V16 right = float_bits(hn::Sub(twice_rounds, even), hn::Sub(twice_rounds, odd));
+  const V16 w = hn::And(wrong, hn::Set(d, 127));
+  const V16 r = hn::And(right, hn::Set(d, 127));
+  const V16 r_less_128 = hn::Or(right, hn::Set(d, -128));
+  const V16 bulge = hn::Mul(hn::Sub(w, r), hn::Add(r_less_128, w));
+  const V16 units = hn::Add(hn::Sub(right, wrong), hn::MulFixedPoint15(bulge, hn::Set(d, kLogBulge)));
+  return hn::Min(hn::Max(units, least), most);
+}
+
+/// 1 - Y * U for a chunk, looked up at 3 * U + Y + 4.
+class HalfErrors {
+ public:
+  HalfErrors() {
+    constexpr std::array<std::int8_t, 16> kTable = {0, 1, 2, 1, 1, 1, 2, 1, 0};
+    table_ = hn::LoadDup128(I8(), kTable.data());
+  }
+
+  /// What `add` needs of the verdict's signs.
+  static HWY_INLINE V8 row_of(V8 verdict) {
+    return hn::Add(hn::Add(hn::Set(I8(), 4), verdict), hn::Add(verdict, verdict));
+  }
+
+  /// c += 1 - Y * U.
+  HWY_INLINE void add(V8 signs, V8 row, std::uint16_t* counts) const {
+    const hn::ScalableTag<std::uint16_t> d;
+    const auto more = hn::BitCast(d, hn::TableLookupBytes(table_, hn::Add(row, signs)));
+    hn::StoreU(hn::Add(hn::LoadU(d, counts), hn::And(more, hn::Set(d, 0xff))), d, counts);
+    hn::StoreU(hn::Add(hn::LoadU(d, counts + kLanes), hn::ShiftRight<8>(more)), d, counts + kLanes);
+  }
+
+ private:
+  V8 table_;
+};
+
+void count_all(const Planes& ballot, const Planes& verdict, std::size_t first, std::size_t last,
+               const Counts& half_errors) {
+  const Signs signs;
+  const HalfErrors half;
+  for (std::size_t word = first; word < last; word += kBlockWords) {
+    std::uint16_t* counts = half_errors.block(word / kBlockWords);
+    const std::size_t chunks = std::min(kBlockWords, last - word) * kChunks;
+    for (std::size_t c = 0; c < chunks; ++c) {
+      hwy::Prefetch(counts + half_errors.stride + c * kChunk);  // past the end, this does nothing
+      half.add(signs.at(ballot, word * kChunks + c),
+               HalfErrors::row_of(signs.at(verdict, word * kChunks + c)), counts + c * kChunk);
+    }
+  }
+}
+
+/// The vote on one block of coordinates, and the count of it.
+class BlockVote {
+ public:
+  BlockVote(std::span<const Voter> voters, std::int16_t clip)
+      : voters_(voters),
+        least_(hn::Set(I16(), static_cast<std::int16_t>(-clip))),
+        most_(hn::Set(I16(), clip)),
+        fit_(32767 / static_cast<std::size_t>(clip)) {}
+
+  void vote(std::size_t block, std::size_t chunks, std::uint64_t* present, std::uint64_t* negative) {
+    for (std::size_t c = 0; c < chunks; ++c) {
+      const Sums sums = voters_.size() <= fit_ ? sum(0, voters_.size(), block, c) : clamped_sum(block, c);
+      rows_[c] = write(sums, block * kBlockChunks + c, present, negative);
+    }
+  }
+
+  void count(std::size_t block, std::size_t chunks) const {
+    for (std::size_t m = 0; m < voters_.size(); ++m) {
+      const Voter& voter = voters_[m];
+      for (std::size_t c = 0; c < chunks; ++c) {
+        const V8 y = m < kKeptVoters ? hn::Load(I8(), kept_.data() + (m * kBlockChunks + c) * kChunk)
+                                     : signs_.at(voter.ballot, block * kBlockChunks + c);
+        half_.add(y, rows_[c], voter.half_errors.block(block) + c * kChunk);
+      }
+    }
+  }
+
+ private:
+  /// Of the first and the second vector of a chunk.
+  struct Sums {
+    V16 first, second;
+  };
+
+  /// REQUIRES: at most fit_ voters, or sixteen bits may not hold their sum.
+  HWY_INLINE Sums sum(std::size_t begin, std::size_t end, std::size_t block, std::size_t c) {
+    const I16 d;
+    const auto voters = voters_;  // copies: for all the compiler knows, the stores below change the members
+    const Signs signs = signs_;
+    const V16 least = least_;
+    const V16 most = most_;
+    Sums sums{hn::Zero(d), hn::Zero(d)};
+    for (std::size_t m = begin; m < end; ++m) {
+      const Voter& voter = voters[m];
+      const auto* counts = reinterpret_cast<const std::int16_t*>(voter.half_errors.block(block)) + c * kChunk;
+      hwy::Prefetch(counts + voter.half_errors.stride);  // past the end, this does nothing
+      const V8 y = signs.at(voter.ballot, block * kBlockChunks + c);
+      if (m < kKeptVoters) hn::Store(y, I8(), kept_.data() + (m * kBlockChunks + c) * kChunk);
+      const auto twice_rounds = hn::Set(hn::ScalableTag<float>(), voter.twice_rounds);
+      const V16 first = weights(hn::LoadU(d, counts), twice_rounds, least, most);
+      const V16 second = weights(hn::LoadU(d, counts + kLanes), twice_rounds, least, most);
+      sums.first = hn::Add(sums.first, hn::Mul(first, first_signs(y)));
+      sums.second = hn::Add(sums.second, hn::Mul(second, second_signs(y)));
+    }
+    return sums;
+  }
+
+  /// For any number of voters: the signs of the sums.
+  Sums clamped_sum(std::size_t block, std::size_t c) {
+    std::array<std::int32_t, kChunk> wide{};
+    HWY_ALIGN std::array<std::int16_t, kChunk> narrow;
+    for (std::size_t m = 0; m < voters_.size(); m += fit_) {
+      const Sums part = sum(m, std::min(m + fit_, voters_.size()), block, c);
+      hn::Store(part.first, I16(), narrow.data());
+      hn::Store(part.second, I16(), narrow.data() + kLanes);
+      for (std::size_t i = 0; i < kChunk; ++i) wide[i] += narrow[i];
+    }
+    for (std::size_t i = 0; i < kChunk; ++i)
+      narrow[i] = static_cast<std::int16_t>(std::clamp(wide[i], -1, 1));
+    return {hn::Load(I16(), narrow.data()), hn::Load(I16(), narrow.data() + kLanes)};
+  }
+
+  /// Writes the verdict, and returns its row for the count.
+  static V8 write(const Sums& sums, std::size_t chunk, std::uint64_t* present, std::uint64_t* negative) {
+    const I16 d;
+    std::array<std::uint8_t, 16> p;  // as StoreMaskBits may write eight bytes, wherever it starts
+    std::array<std::uint8_t, 16> n;
+    hn::StoreMaskBits(d, hn::Ne(sums.first, hn::Zero(d)), p.data());
+    hn::StoreMaskBits(d, hn::Ne(sums.second, hn::Zero(d)), p.data() + kLanes / 8);
+    hn::StoreMaskBits(d, hn::Lt(sums.first, hn::Zero(d)), n.data());
+    hn::StoreMaskBits(d, hn::Lt(sums.second, hn::Zero(d)), n.data() + kLanes / 8);
+    std::memcpy(reinterpret_cast<std::uint8_t*>(present) + chunk * kChunk / 8, p.data(), kChunk / 8);
+    std::memcpy(reinterpret_cast<std::uint8_t*>(negative) + chunk * kChunk / 8, n.data(), kChunk / 8);
+    const auto sign = [d](V16 v) HWY_ATTR { return hn::Min(hn::Max(v, hn::Set(d, -1)), hn::Set(d, 1)); };
+    const V16 low = hn::And(sign(sums.first), hn::Set(d, 0xff));
+    return HalfErrors::row_of(hn::BitCast(I8(), hn::Or(low, hn::ShiftLeft<8>(sign(sums.second)))));
+  }
+
+  std::span<const Voter> voters_;
+  V16 least_;
+  V16 most_;
+  std::size_t fit_;  // so many voters' sums surely fit sixteen bits
+  Signs signs_;
+  HalfErrors half_;
+  V8 rows_[kBlockChunks];  // a plain array: std::array's own functions are compiled for no target
+  HWY_ALIGN std::array<std::int8_t, kKeptVoters * kBlockChunks * kChunk> kept_;
+};
+
+void vote_all(std::span<const Voter> voters, std::int16_t clip, std::size_t first, std::size_t last,
+              std::uint64_t* present, std::uint64_t* negative) {
+  BlockVote block_vote(voters, clip);
+  for (std::size_t word = first; word < last; word += kBlockWords) {
+    // A cache line of each plane. There are too many streams of them for the hardware to follow.
+    for (const Voter& voter : voters) {
+      hwy::Prefetch(voter.ballot.present + word + 2 * kBlockWords);
+      hwy::Prefetch(voter.ballot.negative + word + 2 * kBlockWords);
+    }
+    const std::size_t chunks = std::min(kBlockWords, last - word) * kChunks;
+    block_vote.vote(word / kBlockWords, chunks, present, negative);
+    block_vote.count(word / kBlockWords, chunks);
+  }
+}
+
+}  // namespace
+
+#endif
+
+}  // namespace signvote::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace signvote::kernels {
+
+HWY_EXPORT(vote_all);
+HWY_EXPORT(count_all);
+
+void weighted_vote(std::span<const Voter> voters, std::int16_t clip, std::size_t first, std::size_t last,
+                   std::uint64_t* present, std::uint64_t* negative) noexcept {
+  HWY_DYNAMIC_DISPATCH(vote_all)(voters, clip, first, last, present, negative);
+}
+
+void count_half_errors(const Planes& ballot, const Planes& verdict, std::size_t first, std::size_t last,
+                       const Counts& half_errors) noexcept {
+  HWY_DYNAMIC_DISPATCH(count_all)(ballot, verdict, first, last, half_errors);
+}
+
+}  // namespace signvote::kernels
+#endif  // HWY_ONCE
