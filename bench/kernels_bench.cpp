@@ -41,7 +41,7 @@ class Lines {
   T* data_;
 };
 
-// The streams: the compiler makes of them what the machine does best.
+// The streams, which the compiler vectorises for this machine (-march=native).
 std::uint64_t read_stream(const void* memory, std::size_t bytes) {
   const auto* words = static_cast<const std::uint64_t*>(memory);
   return std::accumulate(words, words + bytes / 8, std::uint64_t{0});
