@@ -1,7 +1,7 @@
 # The front door. Every target does its own set-up, so each works on a fresh machine.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test bench build setup mnist clean
+.PHONY: help demo test test-all bench build setup mnist clean
 
 JOBS ?= $(shell nproc)
 
@@ -17,6 +17,7 @@ help:
 	@echo
 	@echo '  make demo      train both methods on MNIST, batch mode 4, and draw accuracy over rounds'
 	@echo '  make test      all tests, those of the library under sanitizers, and a minute of fuzzing'
+	@echo '  make test-all  the same, with the long chaos: over 50 kills of workers and server'
 	@echo '  make bench     every kernel against its limit, rounds against PyTorch and NumPy; BENCH=--help'
 	@echo '  make build     build/signvote, the program'
 	@echo '  make setup     install the missing packages of packages.txt'
@@ -30,9 +31,12 @@ demo: mnist
 
 test: mnist
 	ctest --preset release --no-tests=error
-	$(call check,dev,build-dev-library,-DSIGNVOTE_TOOL=OFF)
+	$(call check,dev,build-dev-library,-DSIGNVOTE_TOOL=OFF -DSIGNVOTE_MPI=ON)
 	$(call check,tsan,build-tsan-library,-DSIGNVOTE_TOOL=OFF)
 	$(call check,fuzz,build-fuzz)
+
+test-all: test
+	SIGNVOTE_CHAOS=long ctest --preset release --no-tests=error -R cli/chaos
 
 bench: mnist
 	/usr/bin/python3 bench/run.py $(BENCH)

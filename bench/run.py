@@ -2,7 +2,7 @@
 """Measures signvote side by side with its limits and its rivals: `make bench`.
 
 Prints tables and the goals, writes bench/results/<date>-<commit>.json, and shows what moved against
-bench/results/baseline.json. Sections: kernels, server, training, growth. Everything that is compared
+bench/results/baseline.json. Sections: kernels, server, training, growth, engines. Everything that is compared
 runs in turn in this one run, and the best of several repetitions counts: times are of this machine and
 this hour, ratios are what lasts.
 """
@@ -18,6 +18,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from engines import engine_goals, engines
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -162,20 +164,21 @@ def goals(rows):
                ("all but gradients, share of an MNIST round, worst mode",
                 [r["outside_gradients_share"] for r in mnist], 0.02, False),
                ("peak of memory over what is needed, worst mode", [r["peak_over_needed"] for r in mnist], 1.2, False)]
+    wanted += engine_goals(rows)
     table = []
     for name, values, bound, more in wanted:
         if values:
             value = min(values) if more else max(values)
             table.append({"bench": "goal", "name": name.strip(), "value": value, "bound": bound,
                           "met": value >= bound if more else value <= bound})
-            print(f"  {'met   ' if table[-1]['met'] else 'MISSED'}  {name:58}{value:>8.3f}  "
+            print(f"  {'met   ' if table[-1]['met'] else 'MISSED'}  {name:66}{value:>8.3f}  "
                   f"(goal {'>=' if more else '<='} {bound})")
     return table
 
 
 def key(row):
     return tuple(str(row.get(field)) for field in
-                 ("bench", "name", "size", "workers", "caches", "dataset", "model", "batch_mode"))
+                 ("bench", "name", "size", "workers", "caches", "dataset", "model", "batch_mode", "network"))
 
 
 def compare(rows, baseline_file):
@@ -188,7 +191,7 @@ def compare(rows, baseline_file):
     print(f"\nAgainst the baseline of {baseline['date']} ({baseline['commit']}), what moved by more than {MOVED:.0%}:")
     moved = 0
     for row in rows:
-        for field in ("ratio", "speedup", "outside_gradients_share", "value"):
+        for field in ("ratio", "speedup", "fewer_bytes", "outside_gradients_share", "value"):
             old = before.get(key(row), {}).get(field)
             if field in row and old and abs(row[field] / old - 1) > MOVED:
                 moved += 1
@@ -233,7 +236,7 @@ def machine():
 
 
 def main():
-    sections = {"kernels": kernels, "server": server, "training": training, "growth": growth}
+    sections = {"kernels": kernels, "server": server, "training": training, "growth": growth, "engines": engines}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sections", nargs="*", choices=[*sections, []], help="which to run (all)")
     parser.add_argument("--quick", action="store_true", help="small sizes and few repetitions, to see that it works")

@@ -54,6 +54,9 @@ class Tally {
   /// REQUIRES: ballots.size() == workers; each ballot has end - begin coordinates.
   void decide(std::span<const SignVector* const> ballots, SignVector& verdict);
 
+  /// What was learnt of a worker is dropped, as if it had never voted: its place goes to another.
+  void forget(std::uint32_t worker);
+
   const TallyOptions& options() const { return options_; }
   std::size_t size() const { return options_.end - options_.begin; }
 
@@ -62,14 +65,18 @@ class Tally {
   std::uint32_t rounds_of(std::uint32_t worker) const { return rounds_of_[worker]; }
   bool weighted() const { return weighted_; }
 
-  /// c_{m,n} for n in [begin, end), and their sum. Empty and 0 for Method::mv, which learns nothing.
+  /// c_{m,n} for n in [begin, end), and their sum, which is kept along. Empty and 0 for Method::mv,
+  /// which learns nothing.
   std::vector<std::uint16_t> half_errors(std::uint32_t worker) const;
   std::int64_t total_half_errors(std::uint32_t worker) const;
 
   /// The whole state as bytes, and back. A restored tally goes on exactly as the saved one would
-  /// have. restore throws DataError, changing nothing, on damaged bytes or another tally's.
+  /// have. The coordinates may have been cut over tallies in another way: `parts` are snapshots of the
+  /// same round, disjoint, that together cover [begin, end). restore throws DataError, changing nothing,
+  /// on damaged bytes, another run's, or those that do not fit together.
   std::vector<std::byte> snapshot() const;
-  void restore(std::span<const std::byte> bytes);
+  void restore(std::span<const std::span<const std::byte>> parts);
+  void restore(std::span<const std::byte> whole) { restore({&whole, 1}); }
 
  private:
   /// A worker's counts of eight words of a ballot. The workers' blocks of the same words are side by
@@ -81,8 +88,9 @@ class Tally {
 
   void for_ranges(const auto& body) const;
   void halve_if_full(std::uint32_t worker);
+  void sum_up(std::uint32_t worker);
+  void set_half_errors(std::uint32_t worker, std::size_t first, std::span<const std::byte> counts);
   std::size_t words() const { return SignVector::words(size()); }
-  std::size_t learnt_counts() const { return counts_.empty() ? 0 : options_.workers * size(); }
   std::size_t blocks() const { return (words() + kBlockWords - 1) / kBlockWords; }
 
   TallyOptions options_;
@@ -90,7 +98,8 @@ class Tally {
   std::uint64_t rounds_ = 0;
   bool weighted_ = false;
   std::vector<std::uint32_t> rounds_of_;
-  std::vector<CountBlock> counts_;  // worker m's block b is at b * workers + m; empty for Method::mv
+  std::vector<std::int64_t> totals_;  // of the counts, by worker
+  std::vector<CountBlock> counts_;    // worker m's block b is at b * workers + m; empty for Method::mv
 };
 
 }  // namespace signvote

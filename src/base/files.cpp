@@ -56,41 +56,67 @@ void write_all(int fd, std::span<const std::byte> content, const fs::path& path)
 
 }  // namespace
 
-void write_file_atomically(const fs::path& path, std::span<const std::byte> content) {
-  const fs::path temporary = path.string() + ".tmp";
-  try {
-    const Descriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC, "write");
-    write_all(file.get(), content, temporary);
-    if (::fsync(file.get()) != 0) fail("write", temporary, errno);
-    if (::rename(temporary.c_str(), path.c_str()) != 0) fail("rename a file to", path, errno);
-  } catch (const DataError&) {
-    ::unlink(temporary.c_str());
-    throw;
-  }
-  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+AtomicFile::AtomicFile(const fs::path& path)
+    : path_(path),
+      temporary_(path.string() + ".tmp"),
+      fd_(Descriptor(temporary_, O_WRONLY | O_CREAT | O_TRUNC, "write").release()) {}
+
+AtomicFile::~AtomicFile() {
+  if (fd_ < 0) return;
+  ::close(fd_);
+  ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::write(std::span<const std::byte> content) { write_all(fd_, content, temporary_); }
+
+void AtomicFile::commit() {
+  if (::fsync(fd_) != 0) fail("write", temporary_, errno);
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("rename a file to", path_, errno);
+  ::close(std::exchange(fd_, -1));
+  sync_folder(path_.has_parent_path() ? path_.parent_path() : fs::path("."));
+}
+
+void sync_folder(const fs::path& folder) {
   const Descriptor directory(folder, O_RDONLY | O_DIRECTORY, "open");
   if (::fsync(directory.get()) != 0) fail("sync", folder, errno);
+}
+
+void write_file_atomically(const fs::path& path, std::span<const std::byte> content) {
+  AtomicFile file(path);
+  file.write(content);
+  file.commit();
 }
 
 void write_file_atomically(const fs::path& path, std::string_view content) {
   write_file_atomically(path, std::as_bytes(std::span(content)));
 }
 
-std::vector<std::byte> read_file(const fs::path& path) {
-  const Descriptor file(path, O_RDONLY, "read");
+InputFile::InputFile(const fs::path& path) : path_(path), fd_(-1), bytes_(0) {
+  Descriptor file(path, O_RDONLY, "read");
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) fail("read", path, errno);
   if (!S_ISREG(status.st_mode)) throw DataError(fmt::format("'{}' is not a file", path.string()));
-  std::vector<std::byte> content(static_cast<std::size_t>(status.st_size));
-  std::size_t have = 0;
-  while (have < content.size()) {
-    const ssize_t got = ::read(file.get(), content.data() + have, content.size() - have);
+  bytes_ = static_cast<std::uint64_t>(status.st_size);
+  fd_ = file.release();
+}
+
+InputFile::~InputFile() { ::close(fd_); }
+
+void InputFile::read(std::uint64_t offset, std::span<std::byte> out) const {
+  while (!out.empty()) {
+    const ssize_t got = ::pread(fd_, out.data(), out.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail("read", path, errno);
-    if (got == 0) break;
-    have += static_cast<std::size_t>(got);
+    if (got < 0) fail("read", path_, errno);
+    if (got == 0) throw DataError(fmt::format("'{}' ends at byte {}", path_.string(), offset));
+    out = out.subspan(static_cast<std::size_t>(got));
+    offset += static_cast<std::uint64_t>(got);
   }
-  content.resize(have);
+}
+
+std::vector<std::byte> read_file(const fs::path& path) {
+  const InputFile file(path);
+  std::vector<std::byte> content(file.bytes());
+  file.read(0, content);
   return content;
 }
 
@@ -140,6 +166,43 @@ void LineLog::append(std::string_view line) {
 
 void LineLog::sync() {
   if (::fsync(fd_) != 0) fail("write", path_, errno);
+}
+
+DurableLog::DurableLog(const fs::path& path, std::uint64_t keep_bytes)
+    : path_(path), fd_(-1), bytes_(keep_bytes) {
+  Descriptor file(path, O_WRONLY | O_APPEND, "write");
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) fail("read", path, errno);
+  if (static_cast<std::uint64_t>(status.st_size) < keep_bytes)
+    throw DataError(
+        fmt::format("'{}' is shorter than the {} bytes that were saved in it", path.string(), keep_bytes));
+  if (static_cast<std::uint64_t>(status.st_size) > keep_bytes &&
+      (::ftruncate(file.get(), static_cast<off_t>(keep_bytes)) != 0 || ::fdatasync(file.get()) != 0))
+    fail("write", path, errno);
+  fd_ = file.release();
+}
+
+DurableLog::~DurableLog() { ::close(fd_); }
+
+void DurableLog::append(std::span<const std::byte> record) {
+  if (broken_)
+    throw DataError(fmt::format(
+        "'{}' takes no more after a failed write; check the disk and its free space, then start again",
+        path_.string()));
+  try {
+    write_all(fd_, record, path_);
+  } catch (const DataError&) {
+    broken_ = ::ftruncate(fd_, static_cast<off_t>(bytes_)) != 0;
+    throw;
+  }
+  if (::fdatasync(fd_) != 0) {
+    const int error = errno;
+    broken_ = true;
+    // Should this fail as well, whoever opens the file next finds a whole record or a torn one.
+    if (::ftruncate(fd_, static_cast<off_t>(bytes_)) == 0) ::fdatasync(fd_);
+    fail("sync", path_, error);
+  }
+  bytes_ += record.size();
 }
 
 }  // namespace signvote

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -14,6 +15,46 @@ namespace signvote {
 /// Writes path.tmp, fsyncs it, renames it over path and fsyncs the folder.
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> content);
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
+
+/// The same for a file that is written in parts: there is nothing at path before commit(), all of it
+/// after, and path.tmp is removed if it never comes.
+class AtomicFile {
+ public:
+  explicit AtomicFile(const std::filesystem::path& path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(std::span<const std::byte> content);
+  void commit();
+
+ private:
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  int fd_;
+};
+
+/// What was created, renamed or removed in the folder is on the disk.
+void sync_folder(const std::filesystem::path& folder);
+
+/// A file that is read at any place. It stays readable after its name is gone.
+class InputFile {
+ public:
+  explicit InputFile(const std::filesystem::path& path);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  /// Fills `out`. From any thread.
+  void read(std::uint64_t offset, std::span<std::byte> out) const;
+  std::uint64_t bytes() const { return bytes_; }  // when it was opened
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  int fd_;
+  std::uint64_t bytes_;
+};
 
 std::vector<std::byte> read_file(const std::filesystem::path& path);
 std::string read_text_file(const std::filesystem::path& path);
@@ -51,6 +92,28 @@ class LineLog {
   std::filesystem::path path_;
   int fd_;
   std::size_t bytes_;
+};
+
+/// A file that grows by records which are on the disk when append returns: one write and one
+/// fdatasync each. If that fails, the file is cut back to what it was.
+class DurableLog {
+ public:
+  /// Opens a file that is there, after cutting it to its first `keep_bytes` bytes.
+  DurableLog(const std::filesystem::path& path, std::uint64_t keep_bytes);
+  ~DurableLog();
+  DurableLog(const DurableLog&) = delete;
+  DurableLog& operator=(const DurableLog&) = delete;
+
+  /// After a full disk it may be tried again. After a failed sync nobody knows what the disk holds, as
+  /// the kernel drops the pages it could not write: from then on every append is refused.
+  void append(std::span<const std::byte> record);
+  std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  std::filesystem::path path_;
+  int fd_;
+  std::uint64_t bytes_;
+  bool broken_ = false;
 };
 
 }  // namespace signvote

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <csignal>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/files.h"
 #include "base/sha256.h"
@@ -13,6 +14,8 @@
 #include "learn/evaluate.h"
 #include "learn/state_file.h"
 #include "report/progress.h"
+#include "run/ranks.h"
+#include "run/record.h"
 #include "run/train.h"
 #include "signvote/error.h"
 
@@ -22,16 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-std::atomic<bool> stop_requested = false;  // the one thing a signal handler can reach
-
-/// The first Ctrl-C asks for a save; a second one ends the program at once.
-void catch_interrupts() {
-  struct sigaction action {};
-  action.sa_handler = [](int) { stop_requested = true; };
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
-}
+std::atomic<bool> interrupted = false;  // the one thing a signal handler can reach
 
 void remark(const std::string& line) { fmt::print(stderr, "{}\n", line); }
 
@@ -40,7 +34,7 @@ auto with_progress(const auto& work) {
   catch_interrupts();
   Progress progress(stderr);
   TrainHooks hooks;
-  hooks.stop = &stop_requested;
+  hooks.stop = &interrupted;
   hooks.warn = [&progress](const std::string& line) { progress.note(line); };
   hooks.progress = [&progress](const ProgressState& state) { progress.update(state); };
   return work(hooks);
@@ -48,32 +42,65 @@ auto with_progress(const auto& work) {
 
 Dataset load(const TrainConfig& config) { return load_dataset(config.dataset, config.data_folder()); }
 
-}  // namespace
-
-int run_train(TrainConfig config, bool resume) {
-  if (const json summary = resume ? read_summary(config.out) : json();
-      !summary.is_null() && summary.value("rounds", std::uint64_t{0}) == config.rounds)
-    throw ConfigError(
-        fmt::format("'{}' has finished its {} rounds; give --rounds with a larger number to go on",
-                    config.out, config.rounds));
-  const Dataset dataset = load(config);
-  check_batches(config, dataset);
-  if (!resume) create_run(config);
+/// `session` is null if this is the only process.
+int train_on_rank(const TrainConfig& config, bool resume, const MpiSession* session) {
+  const bool leads = session == nullptr || session->rank() == 0;
+  Dataset dataset;
+  on_all_ranks(session, [&] {
+    if (session != nullptr && session->ranks() > *config.workers)
+      throw ConfigError(fmt::format("{} ranks for {} workers; start at most as many ranks as workers",
+                                    session->ranks(), *config.workers));
+    const json summary = resume ? read_summary(config.out) : json();
+    if (!summary.is_null() && summary.value("rounds", std::uint64_t{0}) == config.rounds)
+      throw ConfigError(
+          fmt::format("'{}' has finished its {} rounds; give --rounds with a larger number to go on",
+                      config.out, config.rounds));
+    dataset = load(config);
+    check_batches(config, dataset);
+    if (!resume && leads) create_run(config);
+  });
   const TrainResult result = with_progress([&](TrainHooks hooks) {
-    hooks.started = [&config] {
-      remark(fmt::format("{}: {} on {} with {} workers (batches {}), {} rounds", config.out,
+    hooks.started = [&config, session] {
+      remark(fmt::format("{}: {} on {} with {} workers{} (batches {}), {} rounds", config.out,
                          config.method == "it" ? "IT-signSGD" : "signSGD-MV", config.dataset, *config.workers,
+                         session != nullptr ? fmt::format(" on {} ranks", session->ranks()) : "",
                          config.batches, config.rounds));
     };
-    return train(config, dataset, hooks);
+    return train(config, dataset, hooks, session);
   });
   if (!result.finished) {
-    remark(fmt::format("stopped and saved after round {} of {}; go on with: signvote train --resume '{}'",
-                       result.rounds, config.rounds, config.out));
+    if (leads)
+      remark(fmt::format("stopped and saved after round {} of {}; go on with: signvote train --resume '{}'",
+                         result.rounds, config.rounds, config.out));
     return kInterrupted;
   }
-  fmt::print("{}run folder      {}\n", format_summary(read_summary(config.out)), config.out);
+  if (leads) fmt::print("{}run folder      {}\n", format_summary(read_summary(config.out)), config.out);
   return 0;
+}
+
+}  // namespace
+
+void catch_interrupts() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { interrupted = true; };
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
+const std::atomic<bool>& stop_requested() { return interrupted; }
+
+int run_train(TrainConfig config, bool resume) {
+  if (config.engine == "grpc")
+    throw ConfigError(
+        "--engine grpc is started in parts, see: signvote server --help, signvote worker --help");
+  if (config.engine != "mpi" && launched_ranks() > 1)
+    throw ConfigError(
+        fmt::format("{} processes were started as one job, but --engine is {}; add --engine mpi",
+                    launched_ranks(), config.engine));
+  std::optional<MpiSession> mpi;
+  if (config.engine == "mpi") mpi.emplace();
+  return train_on_rank(config, resume, mpi ? &*mpi : nullptr);
 }
 
 int run_figure1(const Figure1Options& options) {

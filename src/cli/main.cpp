@@ -17,6 +17,8 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/network_commands.h"
+#include "run/ranks.h"
 #include "run/train.h"
 #include "signvote/error.h"
 
@@ -65,6 +67,10 @@ class CommandLine {
     add_reproduce();
     add_data();
     add_eval();
+    network_.add_to(
+        app_, action_, [this](CLI::App& command) { add_settings(command); },
+        [this](TrainConfig& config) { read_settings(config); });
+    add_certs();
   }
 
   int run(int argc, char** argv) {
@@ -98,8 +104,16 @@ class CommandLine {
     train->callback([this] { action_ = [this] { return resume_.empty() ? start() : resume(); }; });
   }
 
-  int start() {
-    TrainConfig config;
+  /// For commands that take a run's settings but say by themselves where they go.
+  void add_settings(CLI::App& command) {
+    command
+        .add_option("--config", config_file_, "TOML file with any of the options below; flags go before it")
+        ->type_name("FILE");
+    add_train_options(command, given_, {}, {"engine", "out"});
+  }
+
+  /// --config's, and over them the flags'.
+  void read_settings(TrainConfig& config) {
     if (!config_file_.empty()) read_config(config_file_, config);
     for (const auto& [option, text] : given_) {
       // A flag that says who takes how much replaces all that the file says of it.
@@ -110,6 +124,11 @@ class CommandLine {
       }
     }
     apply_flags(given_, config);
+  }
+
+  int start() {
+    TrainConfig config;
+    read_settings(config);
     resolve(config);
     return run_train(config, false);
   }
@@ -149,7 +168,7 @@ class CommandLine {
                       "The paper's setting: 3000 rounds, step 1e-3, 3 seeds, a test every 100 rounds");
     figure1_.base.step = 1e-4;  // at the paper's 1e-3 single tests jump too much to compare short runs
     add_train_options(*figure1, given_, figure1_.base,
-                      {"method", "workers", "batch_mode", "batches", "seed", "out"});
+                      {"method", "workers", "batch_mode", "batches", "seed", "engine", "out"});
     figure1->add_option("--out", out_, "Folder of the figure and its cells [runs/figure1-DATASET]")
         ->type_name("DIR");
     figure1->callback([this] { action_ = [this] { return reproduce_figure(); }; });
@@ -201,6 +220,45 @@ class CommandLine {
     eval->callback([this] { action_ = [this] { return run_eval(eval_); }; });
   }
 
+  void add_certs() {
+    CLI::App* certs = app_.add_subcommand("certs", "Make certificates for a server and its workers");
+    certs->require_subcommand(1);
+    certs->footer(
+        "Examples:\n  signvote certs new-ca certs\n"
+        "  signvote certs server certs --host vote.example.org --host 192.0.2.7\n"
+        "  signvote certs worker certs --name ann --name bob\n\n"
+        "A worker gets ca.pem and its own .pem and .key; ca.key stays where it was made.");
+    const auto add = [&](const std::string& name, const std::string& help, const std::string& folder_help,
+                         int& days, int (*make)(const CertsOptions&)) {
+      CLI::App* command = certs->add_subcommand(name, help);
+      command->add_option("folder", certs_.folder, folder_help)->required()->type_name("DIR");
+      command->add_option("--days", days, fmt::format("How long it is valid [{}]", days))
+          ->check(CLI::Range(1, 36500).description(""))
+          ->type_name("NUMBER");
+      command->callback([this, make] { action_ = [this, make] { return make(certs_); }; });
+      return command;
+    };
+    CLI::App* ca = add("new-ca", "Make an authority: ca.pem and ca.key", "Where to; made if it is not there",
+                       certs_.ca_days, run_certs_new_ca);
+    ca->footer("Examples:\n  signvote certs new-ca certs\n  signvote certs new-ca certs --days 30");
+    CLI::App* server = add("server", "Make the server's certificate: server.pem and server.key",
+                           "The folder of the authority", certs_.days, run_certs_server);
+    server->footer(
+        "Examples:\n  signvote certs server certs --host localhost --host 127.0.0.1\n"
+        "  signvote certs server certs --host vote.example.org --days 90");
+    server->add_option("--host", certs_.hosts, "A name or address that workers connect to; may be repeated")
+        ->required()
+        ->type_name("HOST");
+    CLI::App* worker = add("worker", "Make workers' certificates: NAME.pem and NAME.key",
+                           "The folder of the authority", certs_.days, run_certs_worker);
+    worker->footer(
+        "Examples:\n  signvote certs worker certs --name ann\n  signvote certs worker certs --name ann "
+        "--name bob");
+    worker->add_option("--name", certs_.names, "What the server calls it; may be repeated, for a worker each")
+        ->required()
+        ->type_name("NAME");
+  }
+
   const CLI::App* innermost() const {
     const CLI::App* command = &app_;
     while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
@@ -239,9 +297,12 @@ class CommandLine {
   std::string out_;
   FetchOptions fetch_;
   EvalOptions eval_;
+  NetworkCommands network_;
+  CertsOptions certs_;
 };
 
 int fail(int code, const std::string& what) {
+  if (launched_rank() != 0) return code;  // what is wrong before MPI begins is wrong on all ranks
   fmt::print(stderr, "signvote: {}\n", what);
   return code;
 }
@@ -256,6 +317,8 @@ int main(int argc, char** argv) {
     if (std::fflush(stdout) != 0)
       return cli::fail(1, fmt::format("cannot print the result: {}", std::strerror(errno)));
     return code;
+  } catch (const SaidByRank0& error) {
+    return error.exit_code;
   } catch (const ConfigError& error) {
     return cli::fail(2, error.what());
   } catch (const std::bad_alloc&) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <numeric>
 
 #include "base/random.h"
 
@@ -12,13 +11,23 @@ Gradients::Gradients(const Dataset& dataset, GradientOptions options, Replicas& 
     : dataset_(dataset), options_(std::move(options)), replicas_(replicas), pool_(pool) {
   assert(replicas.count() >= pool.size());
   for (std::size_t i = 0; i < pool.size(); ++i) readers_.emplace_back(dataset, dataset.train);
-  std::vector<std::uint32_t> order(options_.batches.size());
-  std::iota(order.begin(), order.end(), 0U);
+  progress_.resize(options_.batches.size());
+  picks_.resize(options_.batches.size());
+  cut_tasks();
+}
+
+void Gradients::set_batch(std::uint32_t worker, std::uint32_t batch) {
+  options_.batches[worker] = batch;
+  cut_tasks();
+}
+
+void Gradients::cut_tasks() {
+  tasks_.clear();
+  std::vector<std::uint32_t> order = options_.hosted;
   std::stable_sort(order.begin(), order.end(), [this](std::uint32_t a, std::uint32_t b) {
     return options_.batches[a] > options_.batches[b];
   });
-  progress_.resize(order.size());
-  const bool whole = uses_batch_norm(replicas.net(0));
+  const bool whole = uses_batch_norm(replicas_.net(0));
   for (const std::uint32_t m : order) {
     const std::size_t batch = options_.batches[m];
     assert(batch <= options_.shares[m].size());
@@ -49,18 +58,16 @@ std::vector<Pick> Gradients::draw(std::uint32_t worker, std::uint64_t round) con
   return picks;
 }
 
-double Gradients::compute(std::uint64_t round, const Ready& ready) {
-  picks_.resize(options_.batches.size());
-  for (std::uint32_t m = 0; m < picks_.size(); ++m) picks_[m] = draw(m, round);
+void Gradients::compute(std::uint64_t round, const Ready& ready) {
+  for (const std::uint32_t m : options_.hosted) picks_[m] = draw(m, round);
   for (Progress& progress : progress_) progress.added = 0;
   failed_ = false;
 
-  std::vector<double> losses(tasks_.size());
   pool_.for_each(tasks_.size(), [&](std::size_t i, std::size_t thread) {
     try {
-      losses[i] = run_task(tasks_[i], thread);
+      const double loss = run_task(tasks_[i], thread);
       const torch::Tensor gradient = replicas_.gradient(thread);
-      add_in_turn(tasks_[i], {gradient.data_ptr<float>(), replicas_.size()}, ready);
+      add_in_turn(tasks_[i], {gradient.data_ptr<float>(), replicas_.size()}, loss, ready);
     } catch (...) {
       // Whoever waits for this task's turn must not wait for ever.
       const std::lock_guard lock(mutex_);
@@ -69,8 +76,6 @@ double Gradients::compute(std::uint64_t round, const Ready& ready) {
       throw;
     }
   });
-  const double samples = std::accumulate(options_.batches.begin(), options_.batches.end(), 0.0);
-  return std::accumulate(losses.begin(), losses.end(), 0.0) / samples;
 }
 
 double Gradients::run_task(const Task& task, std::size_t thread) {
@@ -85,10 +90,11 @@ double Gradients::run_task(const Task& task, std::size_t thread) {
   return loss.item<float>();
 }
 
-void Gradients::add_in_turn(const Task& task, std::span<const float> gradient, const Ready& ready) {
+void Gradients::add_in_turn(const Task& task, std::span<const float> gradient, double loss,
+                            const Ready& ready) {
   Progress& progress = progress_[task.worker];
   if (progress.parts == 1) {
-    ready(task.worker, gradient);
+    ready(task.worker, gradient, loss);
     return;
   }
   {
@@ -103,11 +109,13 @@ void Gradients::add_in_turn(const Task& task, std::span<const float> gradient, c
   }
   if (task.part == 0) {
     progress.sum.assign(gradient.begin(), gradient.end());
+    progress.loss = loss;
   } else {
+    progress.loss += loss;
     for (std::size_t i = 0; i < gradient.size(); ++i) progress.sum[i] += gradient[i];
   }
   const bool last = task.part + 1 == progress.parts;
-  if (last) ready(task.worker, progress.sum);
+  if (last) ready(task.worker, progress.sum, progress.loss);
   const std::lock_guard lock(mutex_);
   if (last) spare_sums_.push_back(std::move(progress.sum));
   progress.added = task.part + 1;

@@ -26,6 +26,7 @@ namespace signvote {
 struct GradientOptions {
   std::vector<std::uint32_t> batches;              // B_m
   std::vector<std::vector<std::uint32_t>> shares;  // D_m
+  std::vector<std::uint32_t> hosted;               // the workers whose gradients are wanted here
   std::size_t micro_batch = 64;
   std::uint64_t seed = 0;
 };
@@ -35,11 +36,16 @@ class Gradients {
   /// All references must outlive this. REQUIRES: as many replicas as threads; B_m <= |D_m|.
   Gradients(const Dataset& dataset, GradientOptions options, Replicas& replicas, ThreadPool& pool);
 
-  /// Called once per worker from the pool's threads, in any order; the gradient is valid inside.
-  using Ready = std::function<void(std::uint32_t worker, std::span<const float> gradient)>;
+  /// Called once per hosted worker from the pool's threads, in any order; the gradient is valid inside.
+  /// `loss` is the sum over the batch, as the gradient is.
+  using Ready = std::function<void(std::uint32_t worker, std::span<const float> gradient, double loss)>;
 
-  /// Computes the gradients of one round. Returns the mean loss over all its samples.
-  double compute(std::uint64_t round, const Ready& ready);
+  /// Computes the gradients of one round.
+  void compute(std::uint64_t round, const Ready& ready);
+
+  /// From the next round on worker m takes this many samples. REQUIRES: not more than |D_m|.
+  void set_batch(std::uint32_t worker, std::uint32_t batch);
+  std::size_t share(std::uint32_t worker) const { return options_.shares[worker].size(); }  // |D_m|
 
   /// The samples worker m takes in a round: B_m different ones of D_m, a function of the seed, the
   /// worker and the round.
@@ -56,10 +62,12 @@ class Gradients {
     std::size_t parts = 0;
     std::size_t added = 0;
     std::vector<float> sum;
+    double loss = 0;
   };
 
+  void cut_tasks();
   double run_task(const Task& task, std::size_t thread);
-  void add_in_turn(const Task& task, std::span<const float> gradient, const Ready& ready);
+  void add_in_turn(const Task& task, std::span<const float> gradient, double loss, const Ready& ready);
 
   const Dataset& dataset_;
   GradientOptions options_;

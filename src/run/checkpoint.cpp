@@ -3,20 +3,27 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <array>
+#include <cinttypes>
+#include <cstdio>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 
 #include "base/files.h"
+#include "run/progress_json.h"
 #include "signvote/error.h"
 
 namespace signvote {
 namespace {
 
+namespace fs = std::filesystem;
+
 struct Header {
-  std::array<char, 8> magic = {'S', 'V', 'C', 'H', 'E', 'C', 'K', '1'};
+  std::array<char, 8> magic = {'S', 'V', 'C', 'H', 'E', 'C', 'K', '2'};
   std::uint64_t progress_bytes = 0;
   std::uint64_t parameter_bytes = 0;
   std::uint64_t tally_bytes = 0;
@@ -24,18 +31,11 @@ struct Header {
 
 }  // namespace
 
-void save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& file) {
-  const LocalEngine::Traffic& traffic = checkpoint.traffic;
+void save_checkpoint(const Checkpoint& checkpoint, const fs::path& file) {
   const nlohmann::json counters = {{"run_id", checkpoint.run_id},
-                                   {"rounds", checkpoint.rounds},
                                    {"metrics_bytes", checkpoint.metrics_bytes},
-                                   {"seconds", checkpoint.seconds},
-                                   {"training_seconds", checkpoint.training_seconds},
-                                   {"absences", checkpoint.absences},
-                                   {"ballots", traffic.ballots},
-                                   {"ballot_bytes", traffic.ballot_bytes},
-                                   {"verdicts", traffic.verdicts},
-                                   {"verdict_bytes", traffic.verdict_bytes}};
+                                   {"progress", checkpoint.progress},
+                                   {"shards", checkpoint.shards}};
   const std::string progress = counters.dump();
   Header header;
   header.progress_bytes = progress.size();
@@ -55,7 +55,7 @@ void save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& 
   write_file_atomically(file, bytes);
 }
 
-Checkpoint load_checkpoint(const std::filesystem::path& file) {
+Checkpoint load_checkpoint(const fs::path& file) {
   const std::vector<std::byte> bytes = read_file(file);
   const auto refuse = [&file](const char* what) {
     throw DataError(fmt::format("'{}' {}; the run cannot be resumed from it", file.string(), what));
@@ -82,15 +82,9 @@ Checkpoint load_checkpoint(const std::filesystem::path& file) {
   try {
     const auto progress = nlohmann::json::parse(text, text + header.progress_bytes);
     progress.at("run_id").get_to(checkpoint.run_id);
-    progress.at("rounds").get_to(checkpoint.rounds);
     progress.at("metrics_bytes").get_to(checkpoint.metrics_bytes);
-    progress.at("seconds").get_to(checkpoint.seconds);
-    progress.at("training_seconds").get_to(checkpoint.training_seconds);
-    progress.at("absences").get_to(checkpoint.absences);
-    progress.at("ballots").get_to(checkpoint.traffic.ballots);
-    progress.at("ballot_bytes").get_to(checkpoint.traffic.ballot_bytes);
-    progress.at("verdicts").get_to(checkpoint.traffic.verdicts);
-    progress.at("verdict_bytes").get_to(checkpoint.traffic.verdict_bytes);
+    progress.at("progress").get_to(checkpoint.progress);
+    progress.at("shards").get_to(checkpoint.shards);
   } catch (const nlohmann::json::exception&) {
     refuse("is damaged: its progress cannot be read");
   }
@@ -100,6 +94,56 @@ Checkpoint load_checkpoint(const std::filesystem::path& file) {
   at += header.parameter_bytes;
   checkpoint.tally.assign(at, at + header.tally_bytes);
   return checkpoint;
+}
+
+// A shard's name says all about it: shard-ROUND-BEGIN-END.bin.
+
+void save_shard(const Tally& tally, const fs::path& folder) {
+  const TallyOptions& range = tally.options();
+  if (range.begin == range.end) return;
+  write_file_atomically(folder / fmt::format("shard-{}-{}-{}.bin", tally.rounds(), range.begin, range.end),
+                        tally.snapshot());
+}
+
+std::vector<std::string> find_shards(const fs::path& folder, std::uint64_t round, std::uint64_t begin,
+                                     std::uint64_t end) {
+  std::map<std::uint64_t, std::pair<std::uint64_t, std::string>> found;  // by where they begin
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    std::uint64_t of = 0;
+    std::uint64_t from = 0;
+    std::uint64_t to = 0;
+    if (std::sscanf(name.c_str(), "shard-%" SCNu64 "-%" SCNu64 "-%" SCNu64 ".bin", &of, &from, &to) == 3 &&
+        of == round)
+      found[from] = {to, name};
+  }
+  std::vector<std::string> names;
+  while (begin < end) {
+    const auto next = found.find(begin);
+    if (next == found.end())
+      throw DataError(
+          fmt::format("the shard of the tally from coordinate {} on is not in '{}'; all ranks "
+                      "must see the same folder: choose an --out on storage they share",
+                      begin, folder.string()));
+    begin = next->second.first;
+    names.push_back(next->second.second);
+  }
+  return names;
+}
+
+void remove_shards(const fs::path& folder, const std::vector<std::string>& keep) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("shard-") && std::ranges::find(keep, name) == keep.end()) fs::remove(entry.path());
+  }
+}
+
+void restore_tally(const Checkpoint& checkpoint, const fs::path& folder, Tally& tally) {
+  std::vector<std::vector<std::byte>> shards;
+  std::vector<std::span<const std::byte>> parts = {checkpoint.tally};
+  for (const std::string& name : checkpoint.shards) shards.push_back(read_file(folder / name));
+  parts.insert(parts.end(), shards.begin(), shards.end());
+  tally.restore(parts);
 }
 
 }  // namespace signvote

@@ -103,13 +103,43 @@ std::vector<std::uint32_t> parse_batches(const std::string& text) {
   return sizes;
 }
 
-TrainOption batch_list(std::string name, std::string help, std::string TrainConfig::*field) {
+/// A text that `parse` must accept.
+TrainOption parsed(std::string name, std::string help, std::string TrainConfig::*field,
+                   std::function<void(const std::string&)> parse) {
   TrainOption option = textual(std::move(name), std::move(help), field, true);
-  option.set = [field](TrainConfig& config, const std::string& text) {
-    parse_batches(text);  // an empty text would pass for one that was not given
+  option.set = [field, parse = std::move(parse)](TrainConfig& config, const std::string& text) {
+    parse(text);
     config.*field = text;
   };
   return option;
+}
+
+/// "2@5-9,0@12" as worker 2 in rounds 5 to 9 and worker 0 in round 12, both counted from 1.
+std::vector<Absence> parse_absences(const std::string& text) {
+  std::vector<Absence> absences;
+  if (text.empty()) return absences;
+  std::stringstream parts(text + ',');
+  try {
+    for (std::string part; std::getline(parts, part, ',');) {
+      const std::size_t at = part.find('@');
+      if (at == std::string::npos) throw ConfigError("no @");
+      const std::string rounds = part.substr(at + 1);
+      const std::size_t dash = rounds.find('-');
+      const auto round = [](const std::string& digits) {
+        return number<std::uint64_t>("absent", digits, 1, 1'000'000'000);
+      };
+      const std::uint64_t first = round(rounds.substr(0, dash));
+      const std::uint64_t last = dash == std::string::npos ? first : round(rounds.substr(dash + 1));
+      if (last < first) throw ConfigError("backwards");
+      absences.push_back(
+          {number<std::uint32_t>("absent", part.substr(0, at), 0, 65535), first - 1, last - 1});
+    }
+  } catch (const ConfigError&) {
+    throw ConfigError(fmt::format(
+        "--absent is '{}'; write it like 2@5-9,0@12 (worker 2 misses rounds 5 to 9, worker 0 round 12)",
+        text));
+  }
+  return absences;
 }
 
 std::string toml_text(const toml::node& value) {
@@ -129,6 +159,9 @@ std::string batches_of_mode(int mode) {
 const std::vector<TrainOption>& train_options() {
   using C = TrainConfig;
   constexpr std::uint64_t kMost = 1'000'000'000;
+  TrainOption engine =
+      choice("engine", "How workers and tally reach each other", &C::engine, {"local", "mpi", "grpc"});
+  engine.fixes_result = false;  // the bytes are the same on all of them
   static const std::vector<TrainOption> options = {
       choice("dataset", "Data set", &C::dataset, {kDatasetNames.begin(), kDatasetNames.end()}),
       textual("data", "Folder of the data set's files (default: the cache that 'signvote data fetch' fills)",
@@ -142,11 +175,12 @@ const std::vector<TrainOption>& train_options() {
                             "The paper's batch sizes for 15 workers: 1 (15x64), 2 (9x4,6x154), "
                             "3 (12x4,3x304), 4 (14x4,904)",
                             &C::batch_mode, 1, 4),
-      batch_list("batches",
-                 "Batch sizes, e.g. 14x4,904: fourteen workers of 4, one of 904 (default: 64 each)",
-                 &C::batches),
+      parsed("batches", "Batch sizes, e.g. 14x4,904: fourteen workers of 4, one of 904 (default: 64 each)",
+             &C::batches, parse_batches),
       textual("partition", "Who holds which samples: iid, shared, labels:K, dirichlet:A", &C::partition,
               true),
+      parsed("absent", "Workers that miss rounds, e.g. 2@5-9,0@12: worker 2 rounds 5 to 9, worker 0 round 12",
+             &C::absent, parse_absences),
       numeric<std::uint64_t>("rounds", "Rounds to train", &C::rounds, 1, kMost, false),
       numeric("step", "delta, how far a parameter moves in a round", &C::step, 1e-30, 1e30, true),
       numeric<std::uint32_t>("initial_rounds", "Rounds a worker takes part in before its LLRs are used",
@@ -161,13 +195,15 @@ const std::vector<TrainOption>& train_options() {
                              &C::threads, 0, 1024, false),
       numeric<std::uint32_t>("micro_batch", "Samples of a thread's task; changes how sums are rounded",
                              &C::micro_batch, 1, 65536, true),
-      choice("engine", "How workers and tally reach each other", &C::engine, {"local"}),
+      engine,
       textual("out", "Folder of the run (default: runs/DATASET-MODEL-METHOD-seedS)", &C::out, false),
   };
   return options;
 }
 
 std::vector<std::uint32_t> TrainConfig::batch_sizes() const { return parse_batches(batches); }
+
+std::vector<Absence> TrainConfig::absences() const { return parse_absences(absent); }
 
 std::size_t TrainConfig::thread_count() const {
   return threads != 0 ? threads : std::max(1U, std::thread::hardware_concurrency());
@@ -197,6 +233,10 @@ void resolve(TrainConfig& config) {
                     *config.workers, config.batches, sizes.size()));
   config.workers = static_cast<std::uint32_t>(sizes.size());
   check_partition_rule(config.partition, 10);
+  for (const Absence& absence : config.absences())
+    if (absence.worker >= *config.workers)
+      throw ConfigError(fmt::format("--absent names worker {}; there are {}, from 0 to {}", absence.worker,
+                                    *config.workers, *config.workers - 1));
   if (!config.data.empty()) config.data = std::filesystem::absolute(config.data).string();
   if (config.out.empty())
     config.out =
@@ -204,18 +244,20 @@ void resolve(TrainConfig& config) {
 }
 
 void read_config(const std::filesystem::path& file, TrainConfig& config) {
-  const std::string text = read_text_file(file);
+  parse_config(read_text_file(file), file.string(), config);
+}
+
+void parse_config(const std::string& text, const std::string& file, TrainConfig& config) {
   toml::table table;
   try {
-    table = toml::parse(text, file.string());
+    table = toml::parse(text, file);
   } catch (const toml::parse_error& error) {
-    throw ConfigError(
-        fmt::format("{}:{}: {}", file.string(), error.source().begin.line, error.description()));
+    throw ConfigError(fmt::format("{}:{}: {}", file, error.source().begin.line, error.description()));
   }
   for (const auto& [key, value] : table) {
     std::string name(key.str());
     std::ranges::replace(name, '-', '_');
-    const auto where = fmt::format("{}:{}", file.string(), value.source().begin.line);
+    const auto where = fmt::format("{}:{}", file, value.source().begin.line);
     const auto& options = train_options();
     const auto option = std::ranges::find(options, name, &TrainOption::name);
     if (option == options.end()) {

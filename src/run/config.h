@@ -13,6 +13,13 @@
 
 namespace signvote {
 
+/// A worker that misses the rounds [first, last], counted from 0.
+struct Absence {
+  std::uint32_t worker = 0;
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;
+};
+
 struct TrainConfig {
   std::string dataset = "mnist";
   std::string data;  // the data set's folder; empty: the cache
@@ -22,6 +29,7 @@ struct TrainConfig {
   std::optional<int> batch_mode;
   std::string batches;  // e.g. "14x4,904"; see resolve
   std::string partition = "iid";
+  std::string absent;  // e.g. "2@5-9,0@12"; see absences
   std::uint64_t rounds = 300;
   double step = 1e-3;
   std::uint32_t initial_rounds = 100;
@@ -36,6 +44,7 @@ struct TrainConfig {
 
   Method tally_method() const { return method == "mv" ? Method::mv : Method::it; }
   std::vector<std::uint32_t> batch_sizes() const;
+  std::vector<Absence> absences() const;
   std::size_t thread_count() const;
   std::filesystem::path data_folder() const;
   /// Tells runs apart in their messages: a hash of every setting that changes the result.
@@ -53,9 +62,11 @@ struct TrainOption {
 };
 const std::vector<TrainOption>& train_options();
 
-/// Applies the keys of a TOML file. Throws ConfigError with file and line for a syntax error, an
-/// unknown key (with the nearest right one) or a value that makes no sense.
+/// Applies the keys of a TOML file, or of one's text (`file` then names it in errors). Throws ConfigError
+/// with file and line for a syntax error, an unknown key (with the nearest right one) or a value that makes
+/// no sense.
 void read_config(const std::filesystem::path& file, TrainConfig& config);
+void parse_config(const std::string& text, const std::string& file, TrainConfig& config);
 
 /// config.toml: everything needed to repeat the run. REQUIRES: config is resolved.
 std::string write_config(const TrainConfig& config);

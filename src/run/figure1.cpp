@@ -31,7 +31,9 @@ struct Cell {
   }
   std::uint64_t rounds_done() const {
     if (finished()) return config.rounds;
-    return fs::exists(folder() / "checkpoint.bin") ? load_checkpoint(folder() / "checkpoint.bin").rounds : 0;
+    return fs::exists(folder() / "checkpoint.bin")
+               ? load_checkpoint(folder() / "checkpoint.bin").progress.rounds
+               : 0;
   }
 };
 

@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <mutex>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
@@ -13,20 +12,14 @@
 #include <vector>
 
 #include "base/files.h"
-#include "base/sha256.h"
 #include "engine/local/local_engine.h"
-#include "learn/evaluate.h"
-#include "learn/gradients.h"
-#include "learn/models.h"
-#include "learn/partition.h"
-#include "learn/state_file.h"
+#include "engine/mpi/mpi_engine.h"
 #include "run/checkpoint.h"
+#include "run/learner.h"
+#include "run/ranks.h"
+#include "run/record.h"
 #include "signvote/error.h"
-#include "signvote/sign_vector.h"
 #include "signvote/tally.h"
-#include "signvote/thread_pool.h"
-#include "signvote/wire.h"
-#include "tally/ballot_box.h"
 
 namespace signvote {
 namespace {
@@ -38,61 +31,48 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Adds the time until its end to a sum that many threads add to.
-class Stopwatch {
- public:
-  explicit Stopwatch(std::atomic<std::int64_t>& nanoseconds) : nanoseconds_(nanoseconds) {}
-  ~Stopwatch() { nanoseconds_ += std::chrono::nanoseconds(Clock::now() - start_).count(); }
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
-
- private:
-  std::atomic<std::int64_t>& nanoseconds_;
-  Clock::time_point start_ = Clock::now();
-};
-
-GradientOptions gradient_options(const TrainConfig& config, const Dataset& dataset) {
-  GradientOptions options;
-  options.batches = config.batch_sizes();
-  options.shares =
-      partition(config.partition, dataset.train.labels, dataset.classes, options.batches.size(), config.seed);
-  options.micro_batch = config.micro_batch;
-  options.seed = config.seed;
-  for (std::size_t m = 0; m < options.batches.size(); ++m)
-    if (options.batches[m] > options.shares[m].size())
-      throw ConfigError(
-          fmt::format("worker {} has a batch of {} but holds only {} samples; give it a smaller batch in "
-                      "--batches, or take another --partition",
-                      m, options.batches[m], options.shares[m].size()));
-  return options;
+std::vector<std::uint32_t> hosted_workers(const TrainConfig& config, const MpiSession* session) {
+  if (session != nullptr) return host_workers(config.batch_sizes(), session->ranks())[session->rank()];
+  std::vector<std::uint32_t> all(*config.workers);
+  std::iota(all.begin(), all.end(), 0U);
+  return all;
 }
 
-double bits_per_parameter(std::uint64_t bytes, std::uint64_t messages, std::size_t parameters) {
-  if (messages == 0) return 0;
-  return 8.0 * static_cast<double>(bytes) / static_cast<double>(messages) / static_cast<double>(parameters);
+std::unique_ptr<Engine> make_engine(const TrainConfig& config, const TrainHooks& hooks,
+                                    const MpiSession* session, Learner& learner) {
+  const TallyOptions tally{config.tally_method(),     *config.workers,       0,
+                           learner.replicas().size(), config.initial_rounds, config.clip};
+  if (session == nullptr) return std::make_unique<LocalEngine>(tally, config.run_id(), &learner.pool());
+  MpiEngineOptions options;
+  options.tally = tally;
+  options.run_id = config.run_id();
+  options.hosted = host_workers(config.batch_sizes(), session->ranks());
+  options.stop_requested = [&hooks] { return hooks.stop != nullptr && *hooks.stop; };
+  options.stop_while_waiting = [&hooks, session, out = config.out] {
+    if (session->rank() == 0 && hooks.warn)
+      hooks.warn(
+          fmt::format("asked to stop while other ranks are at work; if one of them died, go on from "
+                      "the last save with: signvote train --resume '{}'",
+                      out));
+  };
+  return std::make_unique<MpiEngine>(*session, std::move(options), &learner.pool());
 }
 
-/// One run in memory: the parts of a round, wired together.
+/// One run in memory: the parts of a round, wired together. Of several processes each has one.
 class Run {
  public:
-  Run(const TrainConfig& config, const Dataset& dataset, const TrainHooks& hooks)
+  Run(const TrainConfig& config, const Dataset& dataset, const TrainHooks& hooks, const MpiSession* session)
       : config_(config),
-        dataset_(dataset),
         hooks_(hooks),
         folder_(config.out),
-        lock_(folder_),
-        pool_(config.thread_count(), use_one_torch_thread),
-        replicas_(config.model, dataset.train, dataset.classes, config.seed, pool_.size()),
-        gradients_(dataset, gradient_options(config, dataset), replicas_, pool_),
-        tally_(
-            {config.tally_method(), *config.workers, 0, replicas_.size(), config.initial_rounds, config.clip},
-            &pool_),
-        box_(tally_, config.run_id()),
-        engine_(box_),
-        ballots_(*config.workers),
-        messages_(*config.workers) {
+        batches_(config.batch_sizes()),
+        learner_(config, dataset, hosted_workers(config, session), hooks.warn),
+        engine_(make_engine(config, hooks, session, learner_)) {
+    if (engine_->leads()) lock_.emplace(folder_);
     if (fs::exists(folder_ / "checkpoint.bin")) restore(load_checkpoint(folder_ / "checkpoint.bin"));
-    metrics_.emplace(folder_ / "metrics.jsonl", resumed_.metrics_bytes);
+    if (!engine_->leads()) return;
+    remove_shards(folder_, resumed_.shards);
+    record_.emplace(config, dataset, learner_.replicas(), learner_.pool(), resumed_.metrics_bytes);
     // A resumed run may go further than planned at first, or with other intervals.
     write_file_atomically(folder_ / "config.toml", write_config(config_));
     if (hooks_.started) hooks_.started();
@@ -100,152 +80,94 @@ class Run {
 
   TrainResult go() {
     const std::uint64_t last = std::min(config_.rounds, hooks_.pause_after);
-    bool stopped = stop_requested();
+    bool stopped = false;
+    engine_->wait_for_all();  // from here on the totals are those of all shards
     while (rounds_ < last && !stopped) {
-      const double loss = round();
+      const double loss = round(stopped);
       ++rounds_;
       const bool evaluated = rounds_ % config_.eval_every == 0 || rounds_ == config_.rounds;
-      if (evaluated) test(loss);
-      stopped = stop_requested();
+      if (evaluated && record_) record_->test(progress(), loss);
       if (rounds_ % config_.save_every == 0 || rounds_ == last || stopped) save();
-      if (hooks_.progress) hooks_.progress({{}, rounds_, config_.rounds, accuracy_, loss, evaluated});
+      if (record_ && hooks_.progress)
+        hooks_.progress({{}, rounds_, config_.rounds, record_->accuracy(), loss, evaluated});
     }
     const bool finished = rounds_ == config_.rounds;
-    if (finished || stopped) {
-      estimate_batch_norm(dataset_, replicas_, pool_);
-      save_state(replicas_.net(0), folder_ / "model.pt");
-    }
-    if (finished) {
-      // Killed after the last save, a run comes back here with nothing left to train.
-      if (!accuracy_) accuracy_ = evaluate(dataset_, replicas_, pool_).accuracy();
-      write_file_atomically(folder_ / "summary.json", summary().dump(2) + "\n");
-    }
+    if (record_ && (finished || stopped)) record_->write_model();
+    if (record_ && finished)
+      record_->write_summary(progress(), engine_->tally(), engine_->total_half_errors(),
+                             {{"outside_gradients_share", outside_gradients_share()}});
     return {finished, rounds_};
   }
 
  private:
   bool stop_requested() const { return hooks_.stop != nullptr && *hooks_.stop; }
 
-  /// The paper on one page: gradient, ballot, engine, tally, verdict, step.
-  double round() {
+  /// The paper on one page: gradient, ballot, engine, tally, verdict, step. Returns the mean loss, and
+  /// in `stopped` whether some process was asked to stop.
+  double round(bool& stopped) {
     const Clock::time_point start = Clock::now();
-    std::atomic<std::size_t> cast = 0;
-
-    const double loss =
-        gradients_.compute(rounds_, [&](std::uint32_t worker, std::span<const float> gradient) {
-          const Stopwatch stopwatch(ballot_nanoseconds_);
-          if (const auto bad = pack(gradient, ballots_[worker])) return abstain(worker, *bad);
-          encode({MessageKind::ballot, config_.run_id(), rounds_, worker, gradient.size()}, ballots_[worker],
-                 messages_[worker]);
-          engine_.send_ballot(worker, messages_[worker]);
-          ++cast;
-        });
-    if (cast == 0)
-      throw Error(
-          fmt::format("round {}: every worker's gradient is NaN or infinite, the model has diverged; try a "
-                      "smaller --step",
-                      rounds_ + 1));
-
+    learner_.vote(rounds_, [this](std::uint32_t worker, const SignVector* ballot, double loss) {
+      engine_->send_ballot(worker, ballot, loss);
+    });
     const Clock::time_point gradients_done = Clock::now();
-    std::string problem;
-    const MessageHeader expected{MessageKind::verdict, config_.run_id(), rounds_, 0, replicas_.size()};
-    if (!decode(engine_.receive_verdict(), expected, verdict_, problem)) throw EngineError(problem);
 
-    step(replicas_.parameters(), verdict_, static_cast<float>(config_.step));
+    const Outcome outcome = engine_->receive_verdict(stop_requested());
+    if (outcome.present == 0) throw_diverged();
+    learner_.step(*outcome.verdict);
+
     verdict_seconds_ += seconds_since(gradients_done);
     training_seconds_ += seconds_since(start);
-    return loss;
+    absences_ += *config_.workers - outcome.present;
+    stopped = outcome.stop;
+    return mean_loss(outcome.losses, batches_);
   }
 
-  /// A worker without a usable gradient takes no part in the round.
-  void abstain(std::uint32_t worker, std::size_t bad) {
-    const std::lock_guard lock(warn_mutex_);
-    ++absences_;
-    if (hooks_.warn)
-      hooks_.warn(
-          fmt::format("round {}: worker {} abstains, its gradient is NaN or infinite at {} (coordinate {})",
-                      rounds_ + 1, worker, replicas_.coordinate_name(bad), bad));
+  [[noreturn]] void throw_diverged() {
+    if (!engine_->leads()) engine_->wait_for_all();  // one rank's word is enough: it ends the job
+    throw nobody_voted(config_, rounds_);
   }
 
-  void test(double train_loss) {
-    estimate_batch_norm(dataset_, replicas_, pool_);
-    const Evaluation evaluation = evaluate(dataset_, replicas_, pool_);
-    accuracy_ = evaluation.accuracy();
-    const LocalEngine::Traffic sent = traffic();
-    metrics_->append(nlohmann::ordered_json{
-        {"round", rounds_},
-        {"test_accuracy", evaluation.accuracy()},
-        {"test_loss", evaluation.loss},
-        {"train_loss", train_loss},
-        {"bits_per_parameter_up", bits_per_parameter(sent.ballot_bytes, sent.ballots, replicas_.size())},
-        {"bits_per_parameter_down", bits_per_parameter(sent.verdict_bytes, sent.verdicts, replicas_.size())},
-        {"seconds",
-         seconds()}}.dump());
-  }
-
-  nlohmann::ordered_json summary() {
-    const LocalEngine::Traffic sent = traffic();
-    const std::vector<std::uint32_t> batches = config_.batch_sizes();
-    const double samples =
-        static_cast<double>(rounds_) * std::accumulate(batches.begin(), batches.end(), 0.0);
-    std::vector<double> reliability;  // mean error rate over the coordinates, as the tally sees it
-    if (config_.tally_method() == Method::it)
-      for (std::uint32_t m = 0; m < *config_.workers; ++m)
-        reliability.push_back(static_cast<double>(tally_.total_half_errors(m)) / 2.0 /
-                              std::max(1.0, static_cast<double>(tally_.rounds_of(m))) /
-                              static_cast<double>(tally_.size()));
-    nlohmann::ordered_json result = {
-        {"method", config_.method},
-        {"dataset", config_.dataset},
-        {"model", config_.model},
-        {"parameters", replicas_.size()},
-        {"workers", *config_.workers},
-        {"batches", config_.batches},
-        {"partition", config_.partition},
-        {"rounds", rounds_},
-        {"step", config_.step},
-        {"initial_rounds", config_.initial_rounds},
-        {"seed", config_.seed},
-        {"test_accuracy", accuracy_.value_or(0)},
-        {"model_sha256", sha256_hex(std::as_bytes(replicas_.parameters()))},
-        {"bits_per_parameter_up", bits_per_parameter(sent.ballot_bytes, sent.ballots, replicas_.size())},
-        {"bits_per_parameter_down", bits_per_parameter(sent.verdict_bytes, sent.verdicts, replicas_.size())},
-        {"absences", absences_},
-        {"samples_per_second", training_seconds_ > 0 ? samples / training_seconds_ : 0},
-        {"outside_gradients_share", outside_gradients_share()},
-        {"seconds", seconds()}};
-    if (!reliability.empty()) result["mean_error_rates"] = reliability;
+  RunProgress progress() const {
+    RunProgress result = resumed_.progress;
+    result.rounds = rounds_;
+    result.absences += absences_;
+    result.samples = static_cast<double>(rounds_) * std::accumulate(batches_.begin(), batches_.end(), 0.0);
+    result.seconds += seconds_since(start_);
+    result.training_seconds += training_seconds_;
+    result.traffic += engine_->traffic();
     return result;
   }
 
+  /// The shards are written before the checkpoint that names them, so whenever a process dies there is
+  /// a whole set of one round.
   void save() {
+    if (!engine_->leads()) save_shard(engine_->tally(), folder_);
+    engine_->wait_for_all();
+    if (!engine_->leads()) return;
     Checkpoint checkpoint;
     checkpoint.run_id = config_.run_id();
-    checkpoint.rounds = rounds_;
-    metrics_->sync();
-    checkpoint.metrics_bytes = metrics_->bytes();
-    checkpoint.seconds = seconds();
-    checkpoint.training_seconds = training_seconds_;
-    checkpoint.absences = absences_;
-    checkpoint.traffic = traffic();
-    checkpoint.parameters.assign(replicas_.parameters().begin(), replicas_.parameters().end());
-    checkpoint.tally = tally_.snapshot();
+    checkpoint.metrics_bytes = record_->sync_metrics();
+    checkpoint.progress = progress();
+    checkpoint.shards =
+        find_shards(folder_, rounds_, engine_->tally().options().end, learner_.replicas().size());
+    const auto parameters = learner_.replicas().parameters();
+    checkpoint.parameters.assign(parameters.begin(), parameters.end());
+    checkpoint.tally = engine_->tally().snapshot();
     save_checkpoint(checkpoint, folder_ / "checkpoint.bin");
+    remove_shards(folder_, checkpoint.shards);
   }
 
   void restore(Checkpoint checkpoint) {
+    const std::size_t size = learner_.replicas().size();
     if (checkpoint.run_id != config_.run_id())
       throw ConfigError(fmt::format("'{}' was changed after the run began: checkpoint.bin has other settings",
                                     (folder_ / "config.toml").string()));
-    if (checkpoint.parameters.size() != replicas_.size())
+    if (checkpoint.parameters.size() != size)
       throw DataError(fmt::format("'{}' has {} parameters where the model has {}",
-                                  (folder_ / "checkpoint.bin").string(), checkpoint.parameters.size(),
-                                  replicas_.size()));
-    std::ranges::copy(checkpoint.parameters, replicas_.parameters().begin());
-    tally_.restore(checkpoint.tally);
-    rounds_ = checkpoint.rounds;
-    training_seconds_ = checkpoint.training_seconds;
-    absences_ = checkpoint.absences;
+                                  (folder_ / "checkpoint.bin").string(), checkpoint.parameters.size(), size));
+    std::ranges::copy(checkpoint.parameters, learner_.replicas().parameters().begin());
+    restore_tally(checkpoint, folder_, engine_->tally());
+    rounds_ = checkpoint.progress.rounds;
     checkpoint.parameters = {};
     checkpoint.tally = {};
     resumed_ = std::move(checkpoint);
@@ -254,55 +176,35 @@ class Run {
                                     folder_.string(), rounds_, config_.rounds));
   }
 
-  LocalEngine::Traffic traffic() const {
-    LocalEngine::Traffic sum = engine_.traffic();
-    sum.ballots += resumed_.traffic.ballots;
-    sum.ballot_bytes += resumed_.traffic.ballot_bytes;
-    sum.verdicts += resumed_.traffic.verdicts;
-    sum.verdict_bytes += resumed_.traffic.verdict_bytes;
-    return sum;
-  }
-
   /// Of the time of this process's rounds, what packing, voting and stepping took: all but gradients.
-  double outside_gradients_share() const {
-    const double rounds_seconds = training_seconds_ - resumed_.training_seconds;
-    const double ballot_seconds =
-        1e-9 * static_cast<double>(ballot_nanoseconds_) / static_cast<double>(pool_.size());
-    return rounds_seconds > 0 ? (ballot_seconds + verdict_seconds_) / rounds_seconds : 0;
+  double outside_gradients_share() {
+    const double ballot_seconds = learner_.ballot_seconds() / static_cast<double>(learner_.pool().size());
+    return training_seconds_ > 0 ? (ballot_seconds + verdict_seconds_) / training_seconds_ : 0;
   }
-
-  double seconds() const { return resumed_.seconds + seconds_since(start_); }
 
   const TrainConfig& config_;
-  const Dataset& dataset_;
   const TrainHooks& hooks_;
   fs::path folder_;
-  FolderLock lock_;
-  ThreadPool pool_;
-  Replicas replicas_;
-  Gradients gradients_;
-  Tally tally_;
-  BallotBox box_;
-  LocalEngine engine_;
-  std::vector<SignVector> ballots_;
-  std::vector<std::vector<std::byte>> messages_;
-  SignVector verdict_;
-  std::optional<LineLog> metrics_;
+  std::vector<std::uint32_t> batches_;
+  std::optional<FolderLock> lock_;  // the leader's, as is the record
+  Learner learner_;
+  std::unique_ptr<Engine> engine_;
+  std::optional<Record> record_;
 
-  Clock::time_point start_ = Clock::now();
   Checkpoint resumed_;  // what was done before this process; its large parts are empty
   std::uint64_t rounds_ = 0;
-  std::mutex warn_mutex_;
+  // Of this process:
+  Clock::time_point start_ = Clock::now();
   std::uint64_t absences_ = 0;
   double training_seconds_ = 0;
-  double verdict_seconds_ = 0;                        // from the last gradient to the end of the step
-  std::atomic<std::int64_t> ballot_nanoseconds_ = 0;  // of all threads, from a gradient to its ballot cast
-  std::optional<double> accuracy_;
+  double verdict_seconds_ = 0;  // from the last gradient to the end of the step
 };
 
 }  // namespace
 
-void check_batches(const TrainConfig& config, const Dataset& dataset) { gradient_options(config, dataset); }
+void check_batches(const TrainConfig& config, const Dataset& dataset) {
+  gradient_options(config, dataset, {});
+}
 
 void create_run(const TrainConfig& config) {
   const fs::path folder = config.out;
@@ -315,9 +217,14 @@ void create_run(const TrainConfig& config) {
   write_file_atomically(folder / "config.toml", write_config(config));
 }
 
-TrainResult train(const TrainConfig& config, const Dataset& dataset, const TrainHooks& hooks) {
+TrainResult train(const TrainConfig& config, const Dataset& dataset, const TrainHooks& hooks,
+                  const MpiSession* session) {
   use_one_torch_thread();
-  return Run(config, dataset, hooks).go();
+  std::optional<Run> run;
+  on_all_ranks(session, [&] { run.emplace(config, dataset, hooks, session); });
+  TrainResult result;
+  end_all_on_error(session, [&] { result = run->go(); });
+  return result;
 }
 
 TrainConfig load_run(const fs::path& folder) {
@@ -330,40 +237,22 @@ TrainConfig load_run(const fs::path& folder) {
   return config;
 }
 
-nlohmann::json read_summary(const fs::path& folder) {
-  const fs::path file = folder / "summary.json";
-  if (!fs::exists(file)) return nullptr;
-  try {
-    return nlohmann::json::parse(read_text_file(file));
-  } catch (const nlohmann::json::exception&) {
-    throw DataError(fmt::format("'{}' is damaged: it is not JSON", file.string()));
-  }
-}
-
 void fork_run(const fs::path& from, const TrainConfig& config) {
   Checkpoint checkpoint = load_checkpoint(from / "checkpoint.bin");
-  if (config.tally_method() != Method::mv || checkpoint.rounds > config.initial_rounds)
+  if (config.tally_method() != Method::mv || checkpoint.progress.rounds > config.initial_rounds)
     throw ConfigError("only an mv run can be forked, and only from an it run in its initial phase");
   const std::size_t parameters = checkpoint.parameters.size();
   Tally tally({Method::mv, *config.workers, 0, parameters, config.initial_rounds, config.clip});
   SignVector verdict;
   const std::vector<const SignVector*> nobody(*config.workers);
-  while (tally.rounds() < checkpoint.rounds) tally.decide(nobody, verdict);
+  while (tally.rounds() < checkpoint.progress.rounds) tally.decide(nobody, verdict);
   checkpoint.tally = tally.snapshot();
+  checkpoint.shards.clear();
   checkpoint.run_id = config.run_id();
   create_run(config);
   write_file_atomically(fs::path(config.out) / "metrics.jsonl",
                         read_text_file(from / "metrics.jsonl").substr(0, checkpoint.metrics_bytes));
   save_checkpoint(checkpoint, fs::path(config.out) / "checkpoint.bin");
-}
-
-std::string format_summary(const nlohmann::json& summary) {
-  return fmt::format(
-      "test accuracy   {:.2f} %\nbits/parameter  {:.3f} up, {:.3f} down\nsamples/second  {:.0f}\n"
-      "model sha256    {}\n",
-      100 * summary.at("test_accuracy").get<double>(), summary.at("bits_per_parameter_up").get<double>(),
-      summary.at("bits_per_parameter_down").get<double>(), summary.at("samples_per_second").get<double>(),
-      summary.at("model_sha256").get<std::string>());
 }
 
 }  // namespace signvote

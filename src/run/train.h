@@ -2,6 +2,7 @@
 //
 //   DIR/config.toml      everything needed to repeat the run
 //   DIR/metrics.jsonl    one row per evaluation
+//   DIR/shard-*.bin      the tally's other shards, with --engine mpi
 //   DIR/checkpoint.bin   where it stands; removed by nobody, so that a finished run can be extended
 //   DIR/model.pt         the model, once finished (and on Ctrl-C)
 //   DIR/summary.json     the result, once finished
@@ -11,9 +12,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "engine/mpi/mpi_engine.h"
 #include "learn/dataset.h"
 #include "report/progress.h"
 #include "run/config.h"
@@ -41,20 +42,16 @@ void check_batches(const TrainConfig& config, const Dataset& dataset);
 void create_run(const TrainConfig& config);
 
 /// Runs, or goes on with, the run in folder config.out, which create_run or fork_run made. Until it
-/// has started it changes nothing there.
-TrainResult train(const TrainConfig& config, const Dataset& dataset, const TrainHooks& hooks);
+/// has started it changes nothing there. With a session, this process is one of its ranks; if the run
+/// cannot start on some rank, it throws on all.
+TrainResult train(const TrainConfig& config, const Dataset& dataset, const TrainHooks& hooks,
+                  const MpiSession* session = nullptr);
 
 /// Reads a run's config.toml; its `out` is the folder.
 TrainConfig load_run(const std::filesystem::path& folder);
 
-/// A run's summary.json; null if it has none. Throws DataError if it cannot be read.
-nlohmann::json read_summary(const std::filesystem::path& folder);
-
 /// Makes a new run `config` that stands where the run in `from` stands, for methods that are the same
 /// until then: mv and it within the initial phase. The new tally starts unlearnt, so `config` must be mv.
 void fork_run(const std::filesystem::path& from, const TrainConfig& config);
-
-/// The table that ends a run, for people.
-std::string format_summary(const nlohmann::json& summary);
 
 }  // namespace signvote

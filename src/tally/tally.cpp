@@ -1,44 +1,40 @@
 #include "signvote/tally.h"
 
 #include <fmt/format.h>
-#include <xxhash.h>
 
 #include <algorithm>
+#include <atomic>
+#include <bit>
 #include <cassert>
-#include <cstring>
 #include <numeric>
 
 #include "kernels/kernels.h"
 #include "kernels/weight.h"
 #include "signvote/error.h"
 #include "signvote/thread_pool.h"
+#include "tally/limits.h"
 
 namespace signvote {
 namespace {
-
-/// Twice this is the largest half-error count, which must fit 16 bits.
-constexpr std::uint32_t kFullRounds = 32767;
 
 /// Words (of 64 coordinates) a task decides at a time: 15 workers' counts of them fit the L2 cache.
 constexpr std::size_t kTaskWords = 128;
 
 kernels::Planes planes(const SignVector& signs) { return {signs.present().data(), signs.negative().data()}; }
 
-/// The fixed part of a snapshot; then rounds_of (u32 each), half_errors (u16 each), and XXH3 (u64) of
-/// all before it. Little-endian, as the machines are.
-struct SnapshotHeader {
-  std::uint32_t magic = 0x59544756;  // "VGTY"
-  std::uint32_t version = 2;         // 1 was of other weights
-  std::uint32_t method = 0;
-  std::uint32_t workers = 0;
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
-  std::uint64_t rounds = 0;
-  std::uint32_t initial_rounds = 0;
-  std::uint32_t weighted = 0;
-  double clip = 0;
-};
-static_assert(sizeof(SnapshotHeader) == 56);
+/// The sum of 1 - Y_n * U_n over the words [first, last), which hold that many coordinates: what their
+/// half-errors grow by.
+std::int64_t new_half_errors(const SignVector& ballot, const SignVector& verdict, std::size_t first,
+                             std::size_t last, std::size_t coordinates) {
+  std::int64_t both_speak = 0;
+  std::int64_t contradictions = 0;
+  for (std::size_t w = first; w < last; ++w) {
+    const std::uint64_t both = ballot.present()[w] & verdict.present()[w];
+    both_speak += std::popcount(both);
+    contradictions += std::popcount(both & (ballot.negative()[w] ^ verdict.negative()[w]));
+  }
+  return static_cast<std::int64_t>(coordinates) - both_speak + 2 * contradictions;
+}
 
 }  // namespace
 
@@ -53,6 +49,7 @@ Tally::Tally(const TallyOptions& options, ThreadPool* pool) : options_(options),
     throw ConfigError(fmt::format("initial-rounds is {}; it must be between 1 and {}", options.initial_rounds,
                                   kFullRounds / 2));
   rounds_of_.resize(options.workers);
+  totals_.resize(options.workers);
   if (options.method == Method::it) counts_.resize(options.workers * blocks());
 }
 
@@ -111,6 +108,12 @@ void Tally::decide(std::span<const SignVector* const> ballots, SignVector& verdi
       kernels::majority(equals, first, last, out_present, out_negative);
     for (const std::uint32_t m : heard_only)
       kernels::count_half_errors(planes(*ballots[m]), planes(verdict), first, last, counts_of(m));
+    if (!learns) return;
+    const std::size_t coordinates = std::min(size(), last * SignVector::kBits) - first * SignVector::kBits;
+    for (const std::uint32_t m : present)
+      std::atomic_ref(totals_[m])
+          .fetch_add(new_half_errors(*ballots[m], verdict, first, last, coordinates),
+                     std::memory_order_relaxed);
   });
   for (const std::uint32_t m : present) {
     ++rounds_of_[m];
@@ -127,6 +130,20 @@ void Tally::halve_if_full(std::uint32_t worker) {
       for (std::size_t b = first / kBlockWords; b * kBlockWords < last; ++b)
         for (std::uint16_t& count : counts_[b * options_.workers + worker].half_errors) count /= 2;
     });
+  sum_up(worker);
+}
+
+void Tally::forget(std::uint32_t worker) {
+  assert(worker < options_.workers);
+  rounds_of_[worker] = 0;
+  totals_[worker] = 0;
+  if (options_.method == Method::it)
+    for (std::size_t b = 0; b < blocks(); ++b) counts_[b * options_.workers + worker] = {};
+}
+
+void Tally::sum_up(std::uint32_t worker) {
+  const auto counts = half_errors(worker);
+  totals_[worker] = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
 }
 
 std::vector<std::uint16_t> Tally::half_errors(std::uint32_t worker) const {
@@ -143,82 +160,8 @@ std::vector<std::uint16_t> Tally::half_errors(std::uint32_t worker) const {
 }
 
 std::int64_t Tally::total_half_errors(std::uint32_t worker) const {
-  const auto counts = half_errors(worker);
-  return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
-}
-
-std::vector<std::byte> Tally::snapshot() const {
-  SnapshotHeader header;
-  header.method = static_cast<std::uint32_t>(options_.method);
-  header.workers = options_.workers;
-  header.begin = options_.begin;
-  header.end = options_.end;
-  header.rounds = rounds_;
-  header.initial_rounds = options_.initial_rounds;
-  header.weighted = weighted_ ? 1 : 0;
-  header.clip = options_.clip;
-  const std::size_t rounds_bytes = rounds_of_.size() * sizeof(std::uint32_t);
-  const std::size_t counts_bytes = learnt_counts() * sizeof(std::uint16_t);
-  std::vector<std::byte> bytes(sizeof(header) + rounds_bytes + counts_bytes + sizeof(std::uint64_t));
-  std::byte* at = bytes.data();
-  const auto append = [&at](const void* part, std::size_t length) {
-    at = std::copy_n(static_cast<const std::byte*>(part), length, at);
-  };
-  append(&header, sizeof(header));
-  append(rounds_of_.data(), rounds_bytes);
-  for (std::uint32_t m = 0; m < options_.workers; ++m) {
-    const auto counts = half_errors(m);
-    append(counts.data(), counts.size() * sizeof(std::uint16_t));
-  }
-  const std::uint64_t checksum = XXH3_64bits(bytes.data(), bytes.size() - sizeof(checksum));
-  append(&checksum, sizeof(checksum));
-  return bytes;
-}
-
-void Tally::restore(std::span<const std::byte> bytes) {
-  const std::size_t rounds_bytes = rounds_of_.size() * sizeof(std::uint32_t);
-  const std::size_t counts_bytes = learnt_counts() * sizeof(std::uint16_t);
-  SnapshotHeader header;
-  if (bytes.size() < sizeof(header)) throw DataError("a tally's snapshot is cut short");
-  std::memcpy(&header, bytes.data(), sizeof(header));
-  if (header.magic != SnapshotHeader{}.magic) throw DataError("these bytes are not a tally's snapshot");
-  if (header.version != SnapshotHeader{}.version)
-    throw DataError(fmt::format("a tally's snapshot of version {}; this program reads version {}",
-                                header.version, SnapshotHeader{}.version));
-  if (header.method != static_cast<std::uint32_t>(options_.method) || header.workers != options_.workers ||
-      header.begin != options_.begin || header.end != options_.end ||
-      header.initial_rounds != options_.initial_rounds || header.clip != options_.clip)
-    throw DataError(
-        "the snapshot is of a tally with other options (method, workers, range, initial rounds or clip)");
-  if (bytes.size() != sizeof(header) + rounds_bytes + counts_bytes + sizeof(std::uint64_t))
-    throw DataError(fmt::format("a tally's snapshot has {} bytes, which is not its length", bytes.size()));
-  std::uint64_t checksum = 0;
-  std::memcpy(&checksum, bytes.data() + bytes.size() - sizeof(checksum), sizeof(checksum));
-  if (checksum != XXH3_64bits(bytes.data(), bytes.size() - sizeof(checksum)))
-    throw DataError("a tally's snapshot is damaged: its checksum is wrong");
-  std::vector<std::uint32_t> rounds_of(rounds_of_.size());
-  const std::byte* at = bytes.data() + sizeof(header);
-  std::copy_n(at, rounds_bytes, reinterpret_cast<std::byte*>(rounds_of.data()));
-  at += rounds_bytes;
-  // Looked at before anything is changed; read by memcpy, for a snapshot may lie at an odd address.
-  for (std::size_t i = 0; i < learnt_counts(); ++i) {
-    std::uint16_t half_errors = 0;
-    std::memcpy(&half_errors, at + i * sizeof(half_errors), sizeof(half_errors));
-    if (half_errors > 2 * rounds_of[i / size()])
-      throw DataError("a tally's snapshot is wrong: a worker has more errors than rounds");
-  }
-  for (const std::uint32_t rounds : rounds_of)
-    if (rounds >= kFullRounds) throw DataError("a tally's snapshot is wrong: a worker has too many rounds");
-  rounds_ = header.rounds;
-  weighted_ = header.weighted != 0;
-  rounds_of_ = std::move(rounds_of);
-  if (learnt_counts() > 0)
-    for (std::uint32_t m = 0; m < options_.workers; ++m)
-      for (std::size_t b = 0; b < blocks(); ++b) {
-        const std::size_t counts = std::min(kernels::kBlockCounts, size() - b * kernels::kBlockCounts);
-        std::memcpy(counts_[b * options_.workers + m].half_errors.data(), at, counts * sizeof(std::uint16_t));
-        at += counts * sizeof(std::uint16_t);
-      }
+  assert(worker < options_.workers);
+  return totals_[worker];
 }
 
 }  // namespace signvote

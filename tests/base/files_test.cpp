@@ -220,5 +220,78 @@ TEST(LineLog, AFullDiskIsNamed) {
   EXPECT_EQ(read_text_file(folder / "log").substr(0, 6), "first\n");
 }
 
+TEST(AtomicFile, IsThereOnceItIsCommitted) {
+  const TemporaryFolder folder;
+  EXPECT_TRUE(rc::check("the parts, in order, or what was there before",
+                        [&](const std::vector<std::string>& parts, bool commit) {
+                          write_file_atomically(folder / "file", "old");
+                          std::string content;
+                          {
+                            AtomicFile file(folder / "file");
+                            for (const std::string& part : parts) {
+                              file.write(std::as_bytes(std::span(part)));
+                              content += part;
+                            }
+                            RC_ASSERT(read_text_file(folder / "file") == "old");
+                            if (commit) file.commit();
+                          }
+                          RC_ASSERT(read_text_file(folder / "file") == (commit ? content : "old"));
+                          RC_ASSERT(folder.names() == std::set<std::string>{"file"});
+                        }));
+}
+
+TEST(InputFile, IsReadAtAnyPlaceAndAfterItsNameIsGone) {
+  const TemporaryFolder folder;
+  EXPECT_TRUE(rc::check("a part is that part", [&](const std::string& content) {
+    write_file_atomically(folder / "file", content);
+    const InputFile file(folder / "file");
+    fs::remove(folder / "file");
+    RC_ASSERT(file.bytes() == content.size());
+    const auto from = *rc::gen::inRange<std::size_t>(0, content.size() + 1);
+    std::string part(*rc::gen::inRange<std::size_t>(0, content.size() - from + 1), ' ');
+    file.read(from, std::as_writable_bytes(std::span(part)));
+    RC_ASSERT(part == content.substr(from, part.size()));
+    std::string more(content.size() - from + 1, ' ');
+    RC_ASSERT(names(refusal([&] { file.read(from, std::as_writable_bytes(std::span(more))); }),
+                    "ends at byte " + std::to_string(content.size())));
+  }));
+}
+
+TEST(DurableLog, KeepsItsHeadAndGrowsByRecords) {
+  const TemporaryFolder folder;
+  EXPECT_TRUE(rc::check("kept bytes, then the records", [&](const std::string& old,
+                                                            const std::vector<std::string>& records) {
+    write_file_atomically(folder / "log", old);
+    const auto keep = *rc::gen::inRange<std::size_t>(0, old.size() + 1);
+    std::string expected = old.substr(0, keep);
+    DurableLog log(folder / "log", keep);
+    for (const std::string& record : records) {
+      log.append(std::as_bytes(std::span(record)));
+      expected += record;
+    }
+    RC_ASSERT(log.bytes() == expected.size());
+    RC_ASSERT(read_text_file(folder / "log") == expected);
+    RC_ASSERT(names(refusal([&] { DurableLog(folder / "log", expected.size() + 1); }), "is shorter than"));
+  }));
+  EXPECT_TRUE(names(refusal([&] { DurableLog(folder / "missing", 0); }), "No such file"));
+}
+
+TEST(DurableLog, AWriteThatFailsHalfwayIsTakenBack) {
+  const TemporaryFolder folder;
+  write_file_atomically(folder / "log", "");
+  DurableLog log(folder / "log", 0);
+  const std::string record = "longer than the limit";
+  log.append(std::as_bytes(std::span(record).first(6)));
+  std::string message;
+  {
+    const FileSizeLimit limited(10);
+    message = refusal([&] { log.append(std::as_bytes(std::span(record))); });
+  }
+  EXPECT_TRUE(names(message, (folder / "log").string())) << message;
+  EXPECT_EQ(read_text_file(folder / "log"), "longer");
+  log.append(std::as_bytes(std::span(record)));
+  EXPECT_EQ(read_text_file(folder / "log"), "longer" + record);
+}
+
 }  // namespace
 }  // namespace signvote

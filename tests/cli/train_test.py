@@ -136,6 +136,7 @@ class RunFolder(Case):
             "workers": 3,
             "batches": "1,2,3",
             "partition": "shared",
+            "absent": "2@1,0@2-9",
             "rounds": 2,
             "step": 0.002,
             "initial_rounds": 3,

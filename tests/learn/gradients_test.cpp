@@ -44,6 +44,7 @@ GradientOptions options_for(const Dataset& dataset, const std::vector<std::uint3
   std::vector<std::uint32_t> all(dataset.train.count());
   std::iota(all.begin(), all.end(), 0U);
   options.shares.assign(batches.size(), all);
+  options.hosted.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(batches.size()));
   options.micro_batch = micro_batch;
   options.seed = 11;
   return options;
@@ -66,15 +67,16 @@ struct Stage {
         gradients(dataset_, options, replicas, pool) {}
 
   struct Round {
-    double loss = 0;
-    std::vector<Vector> gradients;  // by worker
+    std::vector<double> losses;  // by worker, as the gradients
+    std::vector<Vector> gradients;
     bool operator==(const Round&) const = default;
   };
   Round compute(std::size_t workers, std::uint64_t round) {
-    Round result{0, std::vector<Vector>(workers)};
+    Round result{std::vector<double>(workers), std::vector<Vector>(workers)};
     std::vector<std::atomic<int>> reports(workers);
-    result.loss = gradients.compute(round, [&](std::uint32_t worker, std::span<const float> gradient) {
+    gradients.compute(round, [&](std::uint32_t worker, std::span<const float> gradient, double loss) {
       ++reports.at(worker);
+      result.losses[worker] = loss;
       result.gradients[worker].assign(gradient.begin(), gradient.end());
     });
     for (std::size_t m = 0; m < workers; ++m) EXPECT_EQ(reports[m], 1) << "reports of worker " << m;
@@ -129,15 +131,43 @@ TEST_F(GradientsTest, LikeEquation2InMicroBatches) {
   Stage stage(dataset, "cnn", options_for(dataset, batches, 16), 2);
   for (const std::uint64_t round : {0U, 1U}) {
     const auto computed = stage.compute(batches.size(), round);
-    double loss = 0;
     for (std::uint32_t m = 0; m < batches.size(); ++m) {
       SCOPED_TRACE("worker " + std::to_string(m));
       const auto [mean, mean_loss] = stage.plain(m, round);
       expect_multiple(computed.gradients[m], mean, batches[m]);
-      loss += mean_loss * batches[m];
+      EXPECT_NEAR(computed.losses[m], mean_loss * batches[m], 1e-4 * batches[m]);
     }
-    EXPECT_NEAR(computed.loss, loss / std::accumulate(batches.begin(), batches.end(), 0.0), 1e-4);
   }
+}
+
+TEST_F(GradientsTest, AWorkersGradientDoesNotDependOnWhoElseIsHosted) {
+  const Dataset dataset = small_dataset(1, 16);
+  GradientOptions options = options_for(dataset, {20, 3, 9}, 8);
+  Stage all(dataset, "cnn", options, 2);
+  const auto expected = all.compute(3, 5);
+  options.hosted = {0, 2};
+  Stage some(dataset, "cnn", options, 2);
+  std::atomic<int> reports = 0;
+  some.gradients.compute(5, [&](std::uint32_t worker, std::span<const float> gradient, double loss) {
+    ++reports;
+    EXPECT_NE(worker, 1U);
+    EXPECT_EQ(loss, expected.losses[worker]);
+    EXPECT_TRUE(std::ranges::equal(gradient, expected.gradients[worker])) << "worker " << worker;
+  });
+  EXPECT_EQ(reports, 2);
+}
+
+TEST_F(GradientsTest, AChangedBatchIsAsIfItHadAlwaysBeenSo) {
+  const Dataset dataset = small_dataset(1, 16);
+  Stage changed(dataset, "cnn", options_for(dataset, {20, 3}, 8), 2);
+  const auto before = changed.compute(2, 5);
+  for (const std::uint32_t batch : {41U, 8U, 1U}) {
+    changed.gradients.set_batch(0, batch);
+    Stage always(dataset, "cnn", options_for(dataset, {batch, 3}, 8), 2);
+    EXPECT_TRUE(changed.compute(2, 5) == always.compute(2, 5)) << "a batch of " << batch;
+  }
+  changed.gradients.set_batch(0, 20);
+  EXPECT_TRUE(changed.compute(2, 5) == before);
 }
 
 TEST_F(GradientsTest, MovedImagesAreUsed) {
@@ -194,7 +224,7 @@ TEST_F(GradientsTest, AnExceptionOfReadyComesOutAndTheNextRoundIsRight) {
     for (std::uint32_t bad = 0; bad < batches.size(); ++bad) {
       std::string thrown;
       try {
-        stage.gradients.compute(1, [bad](std::uint32_t worker, std::span<const float>) {
+        stage.gradients.compute(1, [bad](std::uint32_t worker, std::span<const float>, double) {
           if (worker == bad) throw std::runtime_error("worker " + std::to_string(worker));
         });
       } catch (const std::runtime_error& error) {
@@ -217,7 +247,7 @@ TEST_F(GradientsTest, AFailedPartIsNotWaitedFor) {
     for (const std::size_t bad : {0U, 1U, 20U, 47U}) {
       std::uint8_t& label = dataset.train.labels[picks[bad].index];
       const std::uint8_t good = std::exchange(label, 200);
-      EXPECT_ANY_THROW(stage.gradients.compute(0, [](std::uint32_t worker, std::span<const float>) {
+      EXPECT_ANY_THROW(stage.gradients.compute(0, [](std::uint32_t worker, std::span<const float>, double) {
         EXPECT_EQ(worker, 1U) << "was reported without all of its parts";
       }));
       label = good;

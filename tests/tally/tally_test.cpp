@@ -9,54 +9,22 @@
 #include <numeric>
 #include <random>
 
-#include "signvote/thread_pool.h"
 #include "kernels/weight.h"
 #include "signvote/error.h"
+#include "signvote/thread_pool.h"
 #include "tally/reference_tally.h"
+#include "tally/script.h"
 #include "tally/votes.h"
 
 namespace signvote {
 namespace {
 
+using testing::make_script;
 using testing::pointers;
 using testing::random_signs;
+using testing::Script;
 using testing::through_channel;
-
-/// A run of ballots: workers of different error rates, some abstentions, some absences.
-struct Script {
-  TallyOptions options;
-  std::vector<std::vector<SignVector>> ballots;         // [round][worker]
-  std::vector<std::vector<const SignVector*>> present;  // null where absent
-};
-
-Script make_script(std::uint64_t seed, std::size_t n, std::uint32_t workers, std::size_t rounds,
-                   double absent, std::uint32_t initial_rounds) {
-  std::mt19937_64 random(seed);
-  std::uniform_real_distribution<double> uniform;
-  Script script;
-  script.options = {Method::it, workers, 0, n, initial_rounds, 10};
-  std::vector<double> error(workers);
-  for (double& p : error) p = uniform(random);
-  for (std::size_t t = 0; t < rounds; ++t) {
-    const SignVector truth = random_signs(n, 0.1, random);
-    std::vector<SignVector> round;
-    for (std::uint32_t m = 0; m < workers; ++m) round.push_back(through_channel(truth, error[m], random));
-    script.ballots.push_back(std::move(round));
-  }
-  for (const auto& round : script.ballots) {
-    script.present.push_back(pointers(round));
-    for (auto& ballot : script.present.back())
-      if (uniform(random) < absent) ballot = nullptr;
-  }
-  return script;
-}
-
-std::vector<SignVector> verdicts(Tally& tally, const Script& script, std::size_t first = 0) {
-  std::vector<SignVector> result(script.present.size() - first);
-  for (std::size_t t = first; t < script.present.size(); ++t)
-    tally.decide(script.present[t], result[t - first]);
-  return result;
-}
+using testing::verdicts;
 
 void expect_same_state(const Tally& a, const Tally& b) {
   for (std::uint32_t m = 0; m < a.options().workers; ++m) {
@@ -149,89 +117,30 @@ TEST(Tally, DoesNotDependOnThreads) {
   }
 }
 
-TEST(Tally, ManyTalliesShareOneModel) {
-  EXPECT_TRUE(
-      rc::check("tallies of [0,k) and [k,n) decide what one of [0,n) decides", [](std::uint64_t seed) {
-        const auto n = *rc::gen::inRange<std::size_t>(1, 400);
-        const auto cut = *rc::gen::inRange<std::size_t>(0, n + 1);
-        const Script script = make_script(seed, n, 7, 12, 0.1, 3);
-        Tally whole(script.options);
-        TallyOptions left_options = script.options;
-        TallyOptions right_options = script.options;
-        left_options.end = right_options.begin = cut;
-        Tally left(left_options);
-        Tally right(right_options);
-        for (const auto& ballots : script.present) {
-          const auto slice = [&](std::size_t first, std::size_t last) {
-            std::vector<SignVector> slices(ballots.size(), SignVector(last - first));
-            for (std::size_t m = 0; m < ballots.size(); ++m)
-              for (std::size_t i = first; ballots[m] != nullptr && i < last; ++i)
-                slices[m].set(i - first, (*ballots[m])[i]);
-            return slices;
-          };
-          const auto mask = [&](const std::vector<SignVector>& slices) {
-            auto result = pointers(slices);
-            for (std::size_t m = 0; m < ballots.size(); ++m)
-              if (ballots[m] == nullptr) result[m] = nullptr;
-            return result;
-          };
-          SignVector all;
-          SignVector lower;
-          SignVector upper;
-          whole.decide(ballots, all);
-          const auto low = slice(0, cut);
-          const auto high = slice(cut, n);
-          left.decide(mask(low), lower);
-          right.decide(mask(high), upper);
-          for (std::size_t i = 0; i < n; ++i) RC_ASSERT(all[i] == (i < cut ? lower[i] : upper[i - cut]));
-        }
-        for (std::uint32_t m = 0; m < 7; ++m)
-          RC_ASSERT(left.total_half_errors(m) + right.total_half_errors(m) == whole.total_half_errors(m));
-      }));
-}
-
-TEST(Tally, SnapshotAndRestoreGoOnToTheSameBytes) {
-  EXPECT_TRUE(rc::check("restored at any round", [](std::uint64_t seed) {
-    const auto at = *rc::gen::inRange<std::size_t>(0, 20);
-    const Script script = make_script(seed, 200, 5, 20, 0.2, 4);
-    Tally whole(script.options);
-    const auto expected = verdicts(whole, script);
-    Tally before(script.options);
+TEST(Tally, TotalsAreTheSumsOfTheCounts) {
+  EXPECT_TRUE(rc::check("after every round, with threads and restored", [](std::uint64_t seed) {
+    const auto n = *rc::gen::inRange<std::size_t>(0, 20'000);
+    const auto workers = *rc::gen::inRange<std::uint32_t>(1, 12);
+    Script script = make_script(seed, n, workers, 8, 0.2, 3);
+    if (seed % 4 == 0) script.options.method = Method::mv;
+    ThreadPool pool(2);
+    Tally tally(script.options, seed % 2 == 0 ? &pool : nullptr);
+    const auto check = [&](const Tally& checked) {
+      for (std::uint32_t m = 0; m < workers; ++m) {
+        const auto counts = checked.half_errors(m);
+        RC_ASSERT(checked.total_half_errors(m) ==
+                  std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
+      }
+    };
     SignVector verdict;
-    for (std::size_t t = 0; t < at; ++t) before.decide(script.present[t], verdict);
-    Tally after(script.options);
-    after.restore(before.snapshot());
-    const auto rest = verdicts(after, script, at);
-    RC_ASSERT(std::equal(rest.begin(), rest.end(), expected.begin() + static_cast<std::ptrdiff_t>(at)));
-    RC_ASSERT(after.snapshot() == whole.snapshot());
-    RC_ASSERT(after.rounds() == 20U);
+    for (const auto& ballots : script.present) {
+      tally.decide(ballots, verdict);
+      check(tally);
+    }
+    Tally restored(script.options);
+    restored.restore(tally.snapshot());
+    check(restored);
   }));
-}
-
-TEST(Tally, RefusesDamagedAndForeignSnapshots) {
-  const Script script = make_script(3, 65, 4, 10, 0, 2);
-  Tally tally(script.options);
-  verdicts(tally, script);
-  const std::vector<std::byte> good = tally.snapshot();
-  Tally target(script.options);
-  const std::vector<std::byte> untouched = target.snapshot();
-  for (std::size_t i = 0; i < good.size(); ++i) {
-    auto flipped = good;
-    flipped[i] ^= std::byte{0x10};
-    EXPECT_THROW(target.restore(flipped), DataError) << "byte " << i;
-    EXPECT_THROW(target.restore(std::span(good).first(i)), DataError) << "cut to " << i;
-  }
-  EXPECT_EQ(target.snapshot(), untouched);
-  for (auto change : {+[](TallyOptions& o) { o.method = Method::mv; },
-                      +[](TallyOptions& o) { o.workers = 5; }, +[](TallyOptions& o) { o.end = 66; },
-                      +[](TallyOptions& o) { o.initial_rounds = 3; }, +[](TallyOptions& o) { o.clip = 9; }}) {
-    TallyOptions options = script.options;
-    change(options);
-    Tally other(options);
-    EXPECT_THROW(other.restore(good), DataError);
-  }
-  target.restore(good);
-  EXPECT_EQ(target.snapshot(), good);
 }
 
 TEST(Tally, CountsHalfErrorsAsDocumented) {
@@ -387,6 +296,7 @@ TEST(Tally, HalvesWhenFull) {
   EXPECT_EQ(tally.half_errors(1)[0], 0);
   EXPECT_EQ(tally.half_errors(1)[1], 32767);
   EXPECT_EQ(tally.half_errors(1)[2], 16383);
+  EXPECT_EQ(tally.total_half_errors(1), 32767 + 16383);
   EXPECT_LT(tally.rounds_of(0), 32767U) << "worker 0 was halved on its own, 200 rounds earlier";
   for (int t = 0; t < 40'000; ++t) {
     tally.decide(both, verdict);

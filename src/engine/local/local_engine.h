@@ -6,34 +6,41 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
-#include "signvote/error.h"
+#include "engine/engine.h"
+#include "signvote/thread_pool.h"
 #include "tally/ballot_box.h"
 
 namespace signvote {
 
-class LocalEngine {
+class LocalEngine : public Engine {
  public:
-  explicit LocalEngine(BallotBox& box) : box_(box) {}
+  /// Of the whole model: options.begin is 0. `pool`, if any, must outlive the engine.
+  LocalEngine(const TallyOptions& options, std::uint64_t run_id, ThreadPool* pool);
 
-  /// Hands over one worker's ballot of this round; workers may do so at the same time. In one process
-  /// a refused ballot can only be a bug, so it throws EngineError.
-  void send_ballot(std::uint32_t worker, std::span<const std::byte> bytes);
+  std::span<const std::uint32_t> hosted() const override { return hosted_; }
+  bool leads() const override { return true; }
 
-  /// The verdict on the ballots sent, valid until the next call.
-  std::span<const std::byte> receive_verdict();
+  /// Encodes in the calling thread. In one process a refused ballot can only be a bug, so it throws
+  /// EngineError.
+  void send_ballot(std::uint32_t worker, const SignVector* ballot, double loss) override;
+  Outcome receive_verdict(bool stop) override;
 
-  /// Payload so far, headers included.
-  struct Traffic {
-    std::uint64_t ballots = 0;
-    std::uint64_t ballot_bytes = 0;
-    std::uint64_t verdicts = 0;  // each goes to every worker; counted once
-    std::uint64_t verdict_bytes = 0;
-  };
-  Traffic traffic() const { return {ballots_, ballot_bytes_, verdicts_, verdict_bytes_}; }
+  Tally& tally() override { return tally_; }
+  std::vector<std::int64_t> total_half_errors() const override;
+  Traffic traffic() const override { return {ballots_, ballot_bytes_, verdicts_, verdict_bytes_}; }
+  void wait_for_all() override {}
 
  private:
-  BallotBox& box_;
+  Tally tally_;
+  std::uint64_t run_id_;
+  BallotBox box_;
+  std::vector<std::uint32_t> hosted_;
+  std::vector<std::vector<std::byte>> messages_;  // by worker
+  std::vector<double> losses_;
+  std::atomic<std::uint32_t> present_ = 0;
+  SignVector verdict_;
   std::atomic<std::uint64_t> ballots_ = 0;
   std::atomic<std::uint64_t> ballot_bytes_ = 0;
   std::uint64_t verdicts_ = 0;

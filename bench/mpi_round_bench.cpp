@@ -1,0 +1,187 @@
+// A round between ranks, against what a data-parallel training would send instead.
+// mpirun -n R mpi_round_bench MODE N ROUNDS, with one worker a rank. MODE is
+//   vote       the ballots of a round and its verdict: the exchange, with nobody abstaining (the most that
+//              a ballot takes), method it, and the tally weighted
+//   allreduce  MPI_Allreduce of N float32, which a plain average of gradients takes
+// Rank 0 prints one JSON object: seconds of a round as the slowest rank has them, best and median; for vote
+// also those of its computing alone (encode, decode, vote; in all ranks at once, without MPI between them),
+// so that the difference is what communication takes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "engine/mpi/messages.h"
+#include "engine/mpi/mpi_calls.h"
+#include "engine/mpi/mpi_engine.h"
+#include "measure.h"
+#include "signvote/error.h"
+
+namespace signvote::bench {
+namespace {
+
+constexpr std::uint64_t kRunId = 1;
+constexpr std::uint32_t kInitialRounds = 8;
+
+struct Times {
+  double best = 0;
+  double median = 0;
+};
+
+/// Of `body` in the slowest rank, all beginning together; the first `skip` times do not count.
+Times times_of(std::size_t rounds, std::size_t skip, const std::function<void()>& body) {
+  std::vector<double> all;
+  for (std::size_t i = 0; i < rounds + skip; ++i) {
+    mpi::check(MPI_Barrier(MPI_COMM_WORLD), "to begin together");
+    const double mine = seconds_of(body);
+    double slowest = 0;
+    mpi::check(MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD), "to compare times");
+    if (i >= skip) all.push_back(slowest);
+  }
+  std::ranges::sort(all);
+  return {all.front(), all[all.size() / 2]};
+}
+
+/// Nowhere zero. The ranks agree on a coordinate's sign, but for those that they get wrong: some more often
+/// than others, so that the weights differ and ties are as rare as in a training.
+std::vector<float> random_gradient(std::size_t size, std::uint32_t rank, std::uint32_t round) {
+  std::mt19937 truth(round);
+  std::mt19937 mistakes(1000 + 1000 * round + rank);
+  std::vector<float> gradient(size);
+  for (float& value : gradient) {
+    const bool wrong = mistakes() % 100 < 10 + 7 * (rank % 5);
+    value = ((truth() & 1U) != 0) != wrong ? 0.5F : -0.25F;
+  }
+  return gradient;
+}
+
+/// What a rank computes in a round, without MPI: as MpiEngine does it, on what the others would send.
+class Computing {
+ public:
+  Computing(const MpiSession& session, std::size_t size, const SignVector& ballot)
+      : ranks_(session.ranks()),
+        rank_(session.rank()),
+        size_(size),
+        ballot_(ballot),
+        own_(mpi::shard_of(size, ranks_, rank_)),
+        tally_({Method::it, ranks_, own_.begin, own_.end, kInitialRounds, 10}),
+        slices_(ranks_),
+        verdict_(size) {}
+
+  void round() {
+    const mpi::RoundId id{kRunId, 0};
+    const mpi::WorkersTrailer workers{false, {1}, {0.0}};
+    const std::vector<const SignVector*> ballots = {&ballot_};
+    std::string problem;
+    std::vector<const SignVector*> votes;
+    mpi::copy_slice(ballot_, own_, slices_[rank_]);
+    for (std::uint32_t r = 0; r < ranks_; ++r) {
+      votes.push_back(&slices_[r]);
+      if (r == rank_) continue;
+      const mpi::Shard other = mpi::shard_of(size_, ranks_, r);
+      mpi::encode_ballots(id, 0, other, ballots, workers, joined_, sent_);
+      if (incoming_.empty()) mpi::encode_ballots(id, 0, own_, ballots, workers, joined_, incoming_);
+      mpi::WorkersTrailer trailer;
+      if (!mpi::decode_ballots(incoming_, id, 0, own_, std::vector<SignVector*>{&slices_[r]}, trailer,
+                               joined_, problem))
+        throw EngineError(problem);
+    }
+    tally_.decide(votes, slice_);
+    mpi::ShardTrailer trailer{{}, std::vector<std::int64_t>(ranks_)};
+    mpi::encode_verdict(id, slice_, trailer, sent_);
+    for (std::uint32_t r = 0; r < ranks_; ++r) {
+      if (r != rank_ && !mpi::decode_verdict(sent_, id, own_, slice_, trailer, problem))
+        throw EngineError(problem);
+      mpi::place_slice(slice_, own_, verdict_);
+    }
+  }
+
+ private:
+  std::uint32_t ranks_;
+  std::uint32_t rank_;
+  std::size_t size_;
+  const SignVector& ballot_;
+  mpi::Shard own_;
+  Tally tally_;
+  std::vector<SignVector> slices_;
+  SignVector joined_;
+  SignVector slice_;
+  SignVector verdict_;
+  std::vector<std::byte> sent_;
+  std::vector<std::byte> incoming_;
+};
+
+void vote(const MpiSession& session, std::size_t size, std::size_t rounds) {
+  const std::uint32_t ranks = session.ranks();
+  const auto hosts = host_workers(std::vector<std::uint32_t>(ranks, 1), ranks);
+  MpiEngine engine(session, {{Method::it, ranks, 0, size, kInitialRounds, 10}, kRunId, hosts, {}, {}},
+                   nullptr);
+  std::vector<SignVector> ballots(kInitialRounds);
+  for (std::uint32_t i = 0; i < kInitialRounds; ++i)
+    pack(random_gradient(size, session.rank(), i), ballots[i]);
+  const std::size_t skip = kInitialRounds + 1;  // plain majorities
+  const Times whole = times_of(rounds, skip, [&] {
+    engine.send_ballot(engine.hosted()[0], &ballots[engine.tally().rounds() % kInitialRounds], 0);
+    engine.receive_verdict(false);
+  });
+  Computing computing(session, size, ballots[0]);
+  const Times alone = times_of(rounds, skip, [&] { computing.round(); });
+  engine.send_ballot(engine.hosted()[0], &ballots[0], 0);
+  const Traffic before = engine.traffic();
+  engine.receive_verdict(false);
+  const Traffic after = engine.traffic();
+  // A verdict's bytes are counted once, and go to all others.
+  const double payload = static_cast<double>(after.ballot_bytes - before.ballot_bytes +
+                                             (ranks - 1) * (after.verdict_bytes - before.verdict_bytes)) /
+                         ranks;
+  if (!engine.leads()) return;
+  fmt::print(
+      R"({{"bench":"mpi_round","mode":"vote","ranks":{},"size":{},"rounds":{},"best_seconds":{:.6f},)"
+      R"("median_seconds":{:.6f},"computing_best_seconds":{:.6f},"computing_median_seconds":{:.6f},)"
+      R"("communication_best_seconds":{:.6f},"communication_median_seconds":{:.6f},"payload_bytes_per_rank":{:.0f}}})"
+      "\n",
+      ranks, size, rounds, whole.best, whole.median, alone.best, alone.median, whole.best - alone.best,
+      whole.median - alone.median, payload);
+}
+
+/// Reduce-scatter and all-gather, the least that an allreduce can do: each rank sends (R-1)/R of N twice.
+void allreduce(const MpiSession& session, std::size_t size, std::size_t rounds) {
+  const std::vector<float> gradient = random_gradient(size, session.rank(), 0);
+  std::vector<float> sum(size);
+  const Times whole = times_of(rounds, 1, [&] {
+    mpi::check(MPI_Allreduce(gradient.data(), sum.data(), static_cast<int>(size), MPI_FLOAT, MPI_SUM,
+                             MPI_COMM_WORLD),
+               "to sum up");
+  });
+  const double ranks = session.ranks();
+  if (session.rank() != 0) return;
+  fmt::print(
+      R"({{"bench":"mpi_round","mode":"allreduce","ranks":{},"size":{},"rounds":{},"best_seconds":{:.6f},)"
+      R"("median_seconds":{:.6f},"payload_bytes_per_rank":{:.0f}}})"
+      "\n",
+      session.ranks(), size, rounds, whole.best, whole.median,
+      2 * (ranks - 1) / ranks * static_cast<double>(size * sizeof(float)));
+}
+
+}  // namespace
+}  // namespace signvote::bench
+
+int main(int argc, char** argv) {
+  using namespace signvote;
+  const std::string mode = argc == 4 ? argv[1] : "";
+  if (mode != "vote" && mode != "allreduce") {
+    fmt::print(stderr, "usage: mpirun -n R mpi_round_bench vote|allreduce N ROUNDS\n");
+    return 2;
+  }
+  const MpiSession session;
+  try {
+    (mode == "vote" ? bench::vote : bench::allreduce)(session, std::stoul(argv[2]), std::stoul(argv[3]));
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "rank {}: {}\n", session.rank(), error.what());
+    session.abort(1);
+  }
+}

@@ -1,0 +1,274 @@
+#include "engine/grpc/session.h"
+
+#include <fmt/format.h>
+#include <grpcpp/support/proto_buffer_reader.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <utility>
+
+#include "engine/grpc/address.h"
+#include "engine/grpc/vote.pb.h"
+
+namespace signvote {
+namespace {
+
+constexpr std::size_t kLongestName = 64;  // as of a common name
+
+grpc::StatusCode status_code(Refusal::Kind kind) {
+  switch (kind) {
+    case Refusal::Kind::not_allowed:
+      return grpc::StatusCode::PERMISSION_DENIED;
+    case Refusal::Kind::bad_message:
+      return grpc::StatusCode::INVALID_ARGUMENT;
+    case Refusal::Kind::replaced:
+      return grpc::StatusCode::ABORTED;
+    case Refusal::Kind::shutting_down:
+      return grpc::StatusCode::UNAVAILABLE;
+  }
+  return grpc::StatusCode::INTERNAL;
+}
+
+Refusal not_allowed(std::string reason, std::string text) {
+  return {Refusal::Kind::not_allowed, std::move(reason), std::move(text)};
+}
+
+Refusal bad_message(std::string reason, std::string text) {
+  return {Refusal::Kind::bad_message, std::move(reason), std::move(text)};
+}
+
+/// It goes into logs and pages.
+bool presentable(const std::string& name) {
+  return !name.empty() && name.size() <= kLongestName &&
+         std::ranges::none_of(name, [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+}
+
+}  // namespace
+
+void SessionBook::add(const std::shared_ptr<Session>& session) {
+  const std::lock_guard lock(mutex_);
+  sessions_.emplace(session.get(), session);
+}
+
+void SessionBook::joined() {
+  const std::lock_guard lock(mutex_);
+  ++visits_;
+}
+
+void SessionBook::remove(const Session* session, bool had_joined) {
+  const std::lock_guard lock(mutex_);
+  sessions_.erase(session);
+  if (had_joined) --visits_;
+  changed_.notify_all();  // under the lock: whoever waits may destroy this
+}
+
+std::vector<std::shared_ptr<Session>> SessionBook::all() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<Session>> found;
+  for (const auto& [key, session] : sessions_)
+    if (auto alive = session.lock()) found.push_back(std::move(alive));
+  return found;
+}
+
+std::size_t SessionBook::visits() const {
+  const std::lock_guard lock(mutex_);
+  return visits_;
+}
+
+bool SessionBook::wait_for_no_visits(double seconds) const {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return visits_ == 0; });
+}
+
+void SessionBook::wait_until_empty() const {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return sessions_.empty(); });
+}
+
+std::shared_ptr<Session> Session::begin(const House& house, grpc::CallbackServerContext& context) {
+  std::shared_ptr<Session> session(new Session(house, context));
+  session->self_ = session;
+  house.book.add(session);
+  session->read_next();
+  return session;
+}
+
+Session::Session(const House& house, grpc::CallbackServerContext& context)
+    : house_(house), peer_(readable_peer(context.peer())), stranger_(identify(context)) {}
+
+Session::~Session() {
+  const bool had_joined = visit_ != nullptr;
+  visit_.reset();
+  house_.book.remove(this, had_joined);
+}
+
+std::optional<Refusal> Session::identify(const grpc::CallbackServerContext& context) {
+  if (!house_.tls) return {};
+  const auto auth = context.auth_context();
+  const auto security = auth->FindPropertyValues("transport_security_type");
+  if (security.size() != 1 || security.front() != "ssl")
+    return not_allowed("no_tls", "this server talks by TLS only");
+  const auto names = auth->FindPropertyValues("x509_common_name");
+  if (names.size() != 1)
+    return not_allowed("no_name", "a worker's certificate must have exactly one common name (CN)");
+  name_.assign(names.front().data(), names.front().size());
+  return {};
+}
+
+void Session::OnReadDone(bool ok) {
+  guarded([&] {
+    if (!ok) return finish({grpc::StatusCode::CANCELLED, "the worker left"});
+    if (const auto refusal = take()) return refuse(*refusal);
+    read_next();
+  });
+}
+
+std::optional<Refusal> Session::take() {
+  Visit* visit = nullptr;
+  bool first = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (over_) return {};
+    first = !std::exchange(heard_, true);
+    visit = visit_.get();
+  }
+  if (in_.Length() > house_.largest_message)
+    return bad_message("too_large", fmt::format("a message of {} bytes; the largest that makes sense has {}",
+                                                in_.Length(), house_.largest_message));
+  v1::FromWorker message;
+  {
+    grpc::ProtoBufferReader reader(&in_);
+    if (!reader.status().ok() || !message.ParseFromZeroCopyStream(&reader))
+      return bad_message("not_a_message", "these bytes are no message of a worker");
+  }
+  in_.Clear();
+  switch (message.kind_case()) {
+    case v1::FromWorker::kHello:
+      if (!first) return bad_message("second_hello", "a worker says hello once");
+      return join(message.hello());
+    case v1::FromWorker::kBallot:
+      if (first) return bad_message("no_hello", "a worker says hello before it votes");
+      return visit->ballot(message.ballot());
+    case v1::FromWorker::KIND_NOT_SET:
+      break;
+  }
+  return bad_message("empty_message", "a message that is neither hello nor ballot");
+}
+
+std::optional<Refusal> Session::join(const v1::Hello& hello) {
+  if (stranger_) return stranger_;
+  if (!house_.tls) name_ = hello.name();
+  if (!presentable(name_))
+    return not_allowed("bad_name",
+                       fmt::format("a worker's name has 1 to {} characters, all printable", kLongestName));
+  auto answer = house_.desk.join(name_, peer_, hello);
+  if (const Refusal* refusal = std::get_if<Refusal>(&answer)) return *refusal;
+  {
+    const std::lock_guard lock(mutex_);
+    visit_ = std::move(std::get<std::unique_ptr<Visit>>(answer));
+    house_.book.joined();
+  }
+  pump();
+  return {};
+}
+
+void Session::read_next() {
+  const std::lock_guard lock(mutex_);
+  if (!over_) StartRead(&in_);
+}
+
+void Session::pump() {
+  guarded([&] {
+    Visit* visit = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!visit_ || over_) return;
+      if (std::exchange(busy_, true)) {
+        again_ = true;
+        return;
+      }
+      visit = visit_.get();
+      again_ = false;
+    }
+    for (;;) {
+      Visit::Next next = visit->next();
+      if (std::holds_alternative<Visit::Goodbye>(next)) return finish(grpc::Status::OK);
+      if (const Refusal* refusal = std::get_if<Refusal>(&next)) return refuse(*refusal);
+      const std::lock_guard lock(mutex_);
+      if (over_) return;
+      if (auto* message = std::get_if<grpc::ByteBuffer>(&next)) {
+        out_.Swap(message);
+        StartWrite(&out_);
+        return;
+      }
+      if (!std::exchange(again_, false)) {
+        busy_ = false;
+        return;
+      }
+    }
+  });
+}
+
+void Session::OnWriteDone(bool ok) {
+  {
+    const std::lock_guard lock(mutex_);
+    busy_ = false;
+    out_.Clear();
+  }
+  if (ok)
+    pump();
+  else
+    finish({grpc::StatusCode::CANCELLED, "the worker is gone"});
+}
+
+void Session::OnCancel() { finish({grpc::StatusCode::CANCELLED, "the worker is gone"}); }
+
+void Session::OnDone() { const auto last = std::move(self_); }
+
+void Session::hello_is_due() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (heard_ || std::exchange(over_, true)) return;
+  }
+  tell_desk(not_allowed("silence", "a session that did not say hello in time"));
+  // Not PERMISSION_DENIED: a worker behind a very slow link should try again.
+  Finish({grpc::StatusCode::DEADLINE_EXCEEDED, "the hello took too long"});
+}
+
+void Session::shut_down() { finish({grpc::StatusCode::UNAVAILABLE, "the server is shutting down"}); }
+
+void Session::refuse(const Refusal& refusal) {
+  if (!close()) return;
+  tell_desk(refusal);
+  Finish({status_code(refusal.kind), refusal.text});
+}
+
+void Session::finish(const grpc::Status& status) {
+  if (close()) Finish(status);
+}
+
+bool Session::close() {
+  const std::lock_guard lock(mutex_);
+  return !std::exchange(over_, true);
+}
+
+void Session::tell_desk(const Refusal& refusal) noexcept {
+  try {
+    house_.desk.refused(peer_, refusal);
+  } catch (const std::exception&) {  // a log that cannot be written is no reason to keep the session
+  }
+}
+
+void Session::guarded(const auto& work) noexcept {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    if (!close()) return;
+    const std::string text = fmt::format("the server failed: {}", error.what());
+    tell_desk(bad_message("internal_error", text));
+    Finish({grpc::StatusCode::INTERNAL, text});
+  }
+}
+
+}  // namespace signvote

@@ -1,0 +1,222 @@
+#include "engine/grpc/vote_client.h"
+
+#include <fmt/format.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <string_view>
+
+#include "base/process.h"
+#include "engine/grpc/address.h"
+#include "engine/grpc/library.h"
+#include "engine/grpc/vote.grpc.pb.h"
+#include "signvote/error.h"
+
+namespace signvote {
+namespace {
+
+using Stream = grpc::ClientReaderWriter<v1::FromWorker, v1::ToWorker>;
+using Clock = std::chrono::system_clock;  // gRPC's deadlines are on this one
+using std::chrono::milliseconds;
+
+std::shared_ptr<grpc::ChannelCredentials> credentials(const VoteClientOptions& options) {
+  if (!options.keys) return grpc::InsecureChannelCredentials();
+  return grpc::SslCredentials({options.authority, options.keys->key, options.keys->certificate});
+}
+
+grpc::ChannelArguments channel_arguments() {
+  grpc::ChannelArguments arguments;
+  // A dead server is found out within 40 s, also while nothing is sent.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 20'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // any number
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2'000);
+  arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 2'000);
+  arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);             // begin() is how to try again
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);          // --connect says where to
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // many workers in a process: a connection each
+  arguments.SetMaxReceiveMessageSize(-1);                   // a verdict is as large as the model makes it
+  arguments.SetMaxSendMessageSize(-1);
+  return arguments;
+}
+
+bool contains(std::string_view text, std::string_view words) {
+  return text.find(words) != std::string_view::npos;
+}
+
+}  // namespace
+
+class VoteClient::Impl {
+ public:
+  explicit Impl(const VoteClientOptions& options)
+      : address_(parse_address(options.connect, "--connect")), tls_(options.keys.has_value()) {
+    if (address_.port == 0)
+      throw ConfigError(fmt::format("--connect is '{}'; give the server's port", options.connect));
+    if (!tls_ && !address_.loopback())
+      throw ConfigError(
+          fmt::format("--connect is '{}' without TLS; give --cert, --key and --ca, or connect to localhost",
+                      options.connect));
+    channel_ = grpc::CreateCustomChannel(address_.text(), credentials(options), channel_arguments());
+    stub_ = v1::Vote::NewStub(channel_);
+  }
+
+  ~Impl() { end(); }
+
+  bool begin(double seconds) {
+    end();
+    if (!connect(Clock::now() +
+                 std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))))
+      return false;
+    grpc::ClientContext* context = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      context_ = std::make_unique<grpc::ClientContext>();
+      context = context_.get();
+      if (cancelled_) context->TryCancel();
+    }
+    stream_ = stub_->Session(context);  // may wait, so not under the lock
+    over_ = false;
+    return true;
+  }
+
+  bool send(const v1::FromWorker& message) {
+    if (!over_ && !stream_->Write(message)) over_ = true;
+    return !over_;
+  }
+
+  bool receive(v1::ToWorker& message) {
+    if (!over_ && !stream_->Read(&message)) over_ = true;
+    return !over_;
+  }
+
+  SessionEnd end() {
+    if (!stream_) return end_;
+    if (!over_) context_->TryCancel();
+    // gRPC gives the status only to those who have read everything.
+    for (v1::ToWorker unread; stream_->Read(&unread);) continue;
+    end_ = end_of_session(stream_->Finish());
+    stream_.reset();
+    over_ = true;
+    const std::lock_guard lock(mutex_);
+    context_.reset();
+    return end_;
+  }
+
+  void cancel() {
+    const std::lock_guard lock(mutex_);
+    cancelled_ = true;
+    if (context_) context_->TryCancel();
+  }
+
+ private:
+  bool connect(Clock::time_point deadline) {
+    end_ = {SessionEnd::Kind::lost, fmt::format("no answer from the server at {}", address_.text())};
+    auto seen = GRPC_CHANNEL_IDLE;
+    for (;;) {
+      const auto state = channel_->GetState(true);
+      if (state == GRPC_CHANNEL_READY) return true;
+      if (state == GRPC_CHANNEL_TRANSIENT_FAILURE && seen != state) ask_why();
+      if (end_.kind == SessionEnd::Kind::refused || Clock::now() >= deadline) return false;
+      if (is_cancelled()) {
+        end_ = {SessionEnd::Kind::lost, "cancelled"};
+        return false;
+      }
+      seen = state;
+      // In slices, for a cancel cannot interrupt it.
+      channel_->WaitForStateChange(state, std::min(deadline, Clock::now() + milliseconds(100)));
+    }
+  }
+
+  /// A channel does not tell why it cannot connect; a call on it that does not wait does.
+  void ask_why() {
+    grpc::ClientContext context;
+    context.set_deadline(Clock::now() + milliseconds(100));
+    const grpc::Status status = stub_->Session(&context)->Finish();
+    if (status.error_code() == grpc::StatusCode::UNAVAILABLE) end_ = no_connection(status.error_message());
+  }
+
+  SessionEnd no_connection(const std::string& why) const {
+    using Kind = SessionEnd::Kind;
+    const std::string at = address_.text();
+    if (contains(why, "certificate verify failed"))
+      return {Kind::refused,
+              fmt::format("the certificate of the server at {} has expired or is not signed by the "
+                          "authority in --ca; check --ca and --connect",
+                          at)};
+    if (contains(why, "is not in peer certificate"))
+      return {Kind::refused,
+              fmt::format("the certificate of the server at {} is not for '{}'; check --connect, or "
+                          "make the server's certificate with --host {}",
+                          at, address_.host, address_.host)};
+    if (contains(why, "wrong version number"))
+      return {Kind::refused, fmt::format("the server at {} does not speak TLS; check --connect", at)};
+    if (contains(why, "SSL routines") && contains(why, "alert"))
+      return {Kind::refused,
+              fmt::format("the server at {} does not accept this worker's certificate; is it signed "
+                          "by the server's --client-ca, and not expired?",
+                          at)};
+    std::string text = fmt::format("no connection to the server at {}: {}", at, one_line(why));
+    // With TLS 1.3 a client is through before the server looks at its certificate, and then hung up on.
+    if (contains(why, "Socket closed") || contains(why, "reset") || contains(why, "Broken pipe"))
+      text += tls_ ? "; if this persists: is this worker's certificate signed by the server's --client-ca?"
+                   : "; if this persists: does the server want TLS (--cert, --key, --ca)?";
+    return {Kind::lost, text};
+  }
+
+  SessionEnd end_of_session(const grpc::Status& status) const {
+    using Kind = SessionEnd::Kind;
+    const std::string said = one_line(status.error_message());
+    switch (status.error_code()) {
+      case grpc::StatusCode::OK:
+        return {Kind::done, "the server said goodbye"};
+      case grpc::StatusCode::UNIMPLEMENTED:
+        return {Kind::refused,
+                fmt::format("no signvote server of this version at {}: {}", address_.text(), said)};
+      case grpc::StatusCode::PERMISSION_DENIED:
+      case grpc::StatusCode::INVALID_ARGUMENT:
+      case grpc::StatusCode::UNAUTHENTICATED:
+      case grpc::StatusCode::ABORTED:
+        return {Kind::refused, fmt::format("the server at {} refused: {}", address_.text(), said)};
+      default:
+        return {Kind::lost, fmt::format("lost the server at {}: {}", address_.text(), said)};
+    }
+  }
+
+  bool is_cancelled() {
+    const std::lock_guard lock(mutex_);
+    return cancelled_;
+  }
+
+  const LibraryUse library_;  // first, so that it goes last
+  const Address address_;
+  const bool tls_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::Vote::Stub> stub_;
+
+  std::mutex mutex_;  // for the two that cancel() touches
+  std::unique_ptr<grpc::ClientContext> context_;
+  bool cancelled_ = false;
+
+  std::unique_ptr<Stream> stream_;  // as long as there is a session
+  bool over_ = true;                // there is none, or it has failed
+  SessionEnd end_{SessionEnd::Kind::lost, "no session has begun"};
+};
+
+VoteClient::VoteClient(const VoteClientOptions& options) : impl_(std::make_unique<Impl>(options)) {}
+VoteClient::~VoteClient() = default;
+
+bool VoteClient::begin(double seconds) { return impl_->begin(seconds); }
+bool VoteClient::send(const v1::FromWorker& message) { return impl_->send(message); }
+bool VoteClient::receive(v1::ToWorker& message) { return impl_->receive(message); }
+SessionEnd VoteClient::end() { return impl_->end(); }
+void VoteClient::cancel() { impl_->cancel(); }
+
+}  // namespace signvote

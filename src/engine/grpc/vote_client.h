@@ -1,0 +1,62 @@
+// The worker's end of gRPC: one session with the server, used by one thread.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "engine/grpc/certificates.h"
+
+namespace signvote {
+
+namespace v1 {
+class FromWorker;
+class ToWorker;
+}  // namespace v1
+
+struct VoteClientOptions {
+  std::string connect;          // HOST:PORT
+  std::optional<KeyPair> keys;  // none: without TLS, to a loopback address only
+  std::string authority;        // PEM: who signs the server's certificate
+};
+
+/// How a session ended.
+struct SessionEnd {
+  enum class Kind {
+    done,     // the server said goodbye
+    lost,     // the network, or the server, went away: try again
+    refused,  // the server does not want this worker, or TLS failed: trying again changes nothing
+  };
+  Kind kind = Kind::lost;
+  std::string text;  // one line
+};
+
+class VoteClient {
+ public:
+  /// Does not connect yet. Throws ConfigError for an address that makes no sense, or no TLS outside
+  /// loopback.
+  explicit VoteClient(const VoteClientOptions& options);
+  ~VoteClient();
+
+  /// Begins a new session, ending the one there may be. Waits at most `seconds` for the connection.
+  /// False: see end().
+  bool begin(double seconds);
+
+  /// False: the session is over, see end().
+  bool send(const v1::FromWorker& message);
+  /// Waits, as long as the connection lives (keep-alive finds out if it does not).
+  bool receive(v1::ToWorker& message);
+
+  /// Why it is over; ends it if it is not.
+  SessionEnd end();
+
+  /// From any thread, but not from a signal handler: makes a waiting begin, send or receive return false,
+  /// and all later ones. For good, so that it cannot come just too early.
+  void cancel();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace signvote

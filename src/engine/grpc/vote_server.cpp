@@ -1,0 +1,209 @@
+#include "engine/grpc/vote_server.h"
+
+#include <fmt/format.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_builder.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "engine/grpc/address.h"
+#include "engine/grpc/library.h"
+#include "engine/grpc/session.h"
+#include "engine/grpc/vote.grpc.pb.h"
+#include "signvote/error.h"
+
+namespace signvote {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kAroundBallot = 1024;  // what a FromWorker adds to a ballot's bytes; a hello
+constexpr std::chrono::seconds kGrace{1};    // for last words when the server goes
+
+/// Raw: a verdict is serialised once, and its bytes are shared by all sessions that send it.
+using RawService = v1::Vote::WithRawCallbackMethod_Session<v1::Vote::Service>;
+
+std::shared_ptr<grpc::ServerCredentials> credentials(const VoteServerOptions& options) {
+  if (!options.keys) return grpc::InsecureServerCredentials();
+  grpc::SslServerCredentialsOptions ssl(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  ssl.pem_root_certs = options.client_authority;
+  ssl.pem_key_cert_pairs.push_back({options.keys->key, options.keys->certificate});
+  return grpc::SslServerCredentials(ssl);  // TLS 1.2 and 1.3
+}
+
+void set_channel_arguments(grpc::ServerBuilder& builder, const VoteServerOptions& options) {
+  // A dead worker is found out within 40 s, also while nothing is sent.
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 20'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // any number
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, 60'000);  // connections without a stream
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, options.hello_seconds * 1000);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 4);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // else a port in use is no error
+  // gRPC's own limit looks at a message when all of it has come, as we do, but then tells nobody.
+  builder.SetMaxReceiveMessageSize(-1);
+  // This is what bounds a worker that sends and sends: gRPC cuts a stream when so much waits to be read.
+  // Enough for a thousand workers whose ballots come all at once.
+  grpc::ResourceQuota quota("workers");
+  quota.Resize((std::size_t{1} << 30) + 1000 * options.largest_message);
+  builder.SetResourceQuota(quota);
+  // A few compressed bytes could unpack to gigabytes.
+  for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP})
+    builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
+}
+
+}  // namespace
+
+class VoteServer::Impl final : public RawService {
+ public:
+  Impl(const VoteServerOptions& options, Desk& desk)
+      : house_{desk, book_, options.keys.has_value(), options.largest_message + kAroundBallot},
+        hello_time_(options.hello_seconds),
+        watch_([this](const FailedHandshake& failed) { note_stranger(failed); }) {
+    const Address address = parse_address(options.listen, "--listen");
+    if (!options.keys && !address.loopback())
+      throw ConfigError(fmt::format(
+          "--listen is '{}' without TLS; give --cert, --key and --client-ca, or listen on localhost",
+          options.listen));
+    listen(options, address);
+    housekeeper_ = std::thread([this] { keep_house(); });
+  }
+
+  ~Impl() override {
+    {
+      const std::lock_guard lock(mutex_);
+      closing_ = true;
+    }
+    for (const auto& session : book_.all()) session->shut_down();
+    server_->Shutdown(std::chrono::system_clock::now() + kGrace);
+    book_.wait_until_empty();
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    something_.notify_one();
+    housekeeper_.join();
+  }
+
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Session(
+      grpc::CallbackServerContext* context) override {
+    const auto session = signvote::Session::begin(house_, *context);
+    {
+      const std::lock_guard lock(mutex_);
+      if (!closing_) {
+        hellos_due_.emplace_back(Clock::now() + hello_time_, session);
+        something_.notify_one();
+        return session.get();
+      }
+    }
+    session->shut_down();
+    return session.get();
+  }
+
+  int port() const { return port_; }
+  SessionBook& book() { return book_; }
+
+  void wake() {
+    {
+      const std::lock_guard lock(mutex_);
+      awake_ = true;
+    }
+    something_.notify_one();
+  }
+
+ private:
+  void listen(const VoteServerOptions& options, const Address& address) {
+    grpc::ServerBuilder builder;
+    set_channel_arguments(builder, options);
+    builder.AddListeningPort(address.text(), credentials(options), &port_);
+    builder.RegisterService(this);
+    const ListenLog log;
+    server_ = builder.BuildAndStart();
+    // "localhost" is two addresses, and gRPC is content with one.
+    if (log.port_in_use())
+      throw EngineError(fmt::format(
+          "cannot listen on {}: the port is in use; stop who uses it or take another", address.text()));
+    if (!server_) throw EngineError(fmt::format("cannot listen on {}: {}", address.text(), log.problem()));
+  }
+
+  void note_stranger(const FailedHandshake& failed) {
+    {
+      const std::lock_guard lock(mutex_);
+      strangers_.push_back(failed);
+    }
+    something_.notify_one();
+  }
+
+  /// The one thread of ours: asks the visits after wake(), which so may be called from within them and
+  /// under any lock; ends sessions that say nothing; tells the desk what gRPC's log told of strangers.
+  void keep_house() {
+    std::unique_lock lock(mutex_);
+    while (!stopping_) {
+      const auto now = Clock::now();
+      std::vector<std::weak_ptr<signvote::Session>> late;
+      for (; !hellos_due_.empty() && hellos_due_.front().first <= now; hellos_due_.pop_front())
+        late.push_back(std::move(hellos_due_.front().second));
+      const auto strangers = std::exchange(strangers_, {});
+      const bool awake = std::exchange(awake_, false);
+      if (late.empty() && strangers.empty() && !awake) {
+        if (hellos_due_.empty())
+          something_.wait(lock);
+        else
+          something_.wait_until(lock, hellos_due_.front().first);
+        continue;
+      }
+      lock.unlock();
+      for (const auto& session : late)
+        if (const auto alive = session.lock()) alive->hello_is_due();
+      for (const FailedHandshake& stranger : strangers) tell_desk(stranger);
+      if (awake)
+        for (const auto& session : book_.all()) session->pump();
+      lock.lock();
+    }
+  }
+
+  void tell_desk(const FailedHandshake& stranger) noexcept {
+    try {
+      house_.desk.refused(stranger.peer, {Refusal::Kind::not_allowed, stranger.reason, stranger.text});
+    } catch (const std::exception&) {  // a log that cannot be written is no reason to stop serving
+    }
+  }
+
+  const LibraryUse library_;  // first, so that it goes last
+  SessionBook book_;
+  const signvote::Session::House house_;
+  const std::chrono::seconds hello_time_;
+  int port_ = 0;
+
+  std::mutex mutex_;  // for all below; no desk, visit or gRPC is called under it
+  std::condition_variable something_;
+  std::deque<std::pair<Clock::time_point, std::weak_ptr<signvote::Session>>> hellos_due_;
+  std::vector<FailedHandshake> strangers_;
+  bool awake_ = false;
+  bool closing_ = false;
+  bool stopping_ = false;
+
+  HandshakeWatch watch_;
+  std::unique_ptr<grpc::Server> server_;
+  std::thread housekeeper_;
+};
+
+VoteServer::VoteServer(const VoteServerOptions& options, Desk& desk)
+    : impl_(std::make_unique<Impl>(options, desk)) {}
+VoteServer::~VoteServer() = default;
+
+int VoteServer::port() const { return impl_->port(); }
+std::size_t VoteServer::sessions() const { return impl_->book().visits(); }
+void VoteServer::wake() { impl_->wake(); }
+void VoteServer::wait_for_goodbyes(double seconds) { impl_->book().wait_for_no_visits(seconds); }
+
+}  // namespace signvote

@@ -1,0 +1,97 @@
+// The server's end of gRPC: sessions with workers, by TLS on both sides. It knows who calls, reads what
+// they send and writes what there is for them; what that is, a Desk decides.
+//
+// gRPC's callback interface: no thread waits for a worker, so hundreds of connections cost no more
+// than their memory. A session has at most one message on its way out; the next is asked for when
+// that has left. A slow worker holds up nobody and nothing piles up for it.
+#pragma once
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "engine/grpc/certificates.h"
+
+namespace signvote {
+
+namespace v1 {
+class Hello;
+class Ballot;
+}  // namespace v1
+
+/// Why a session ends. The worker gets the text, the log gets a line, the metrics count `reason`.
+struct Refusal {
+  enum class Kind { not_allowed, bad_message, replaced, shutting_down };
+  Kind kind = Kind::bad_message;
+  std::string reason;  // a word for the metrics, e.g. "wrong_round"
+  std::string text;    // one line for people
+};
+
+/// One worker's session, from hello to end. Calls of one visit never overlap, except that next() may be
+/// called during ballot(). Its destructor is the end of the session. An exception ends it too, as a
+/// failure of the server after which the worker tries again.
+class Visit {
+ public:
+  virtual ~Visit() = default;
+
+  /// A ballot has come, not yet looked at. A refusal ends the session.
+  virtual std::optional<Refusal> ballot(const v1::Ballot& ballot) = 0;
+
+  struct Nothing {};  // yet: asked again after VoteServer::wake
+  struct Goodbye {};  // the session is over and all is well
+  using Next = std::variant<Nothing, grpc::ByteBuffer, Goodbye, Refusal>;
+  /// The next message for the worker, a serialised ToWorker. Does not wait.
+  virtual Next next() = 0;
+};
+
+/// Called from gRPC's threads and one of the server's, by many sessions at once, under no lock.
+class Desk {
+ public:
+  virtual ~Desk() = default;
+  /// `name`: from the certificate, or as said without TLS. `peer` is the address, for logs.
+  virtual std::variant<std::unique_ptr<Visit>, Refusal> join(const std::string& name, const std::string& peer,
+                                                             const v1::Hello& hello) = 0;
+  /// A session was refused, or a connection never got as far as one (bad certificate, silence, another
+  /// protocol). Everything a stranger does wrong comes here, once: for the log and the metrics. `peer` is
+  /// empty where gRPC does not tell it. With several servers in a process, each hears of the bad
+  /// handshakes of all: gRPC does not tell whose they are.
+  virtual void refused(const std::string& peer, const Refusal& refusal) = 0;
+};
+
+struct VoteServerOptions {
+  std::string listen;               // HOST:PORT; port 0: any
+  std::optional<KeyPair> keys;      // none: without TLS, on a loopback address only
+  std::string client_authority;     // PEM: who signs the workers' certificates
+  std::size_t largest_message = 0;  // of a ballot, as in wire.h
+  int hello_seconds = 10;           // a stranger's time for the handshake, and then to say hello
+};
+
+class VoteServer {
+ public:
+  /// Listens at once. Throws ConfigError for an address that makes no sense or no TLS outside loopback,
+  /// EngineError if the port is in use. `desk` must outlive this.
+  VoteServer(const VoteServerOptions& options, Desk& desk);
+  /// Ends all sessions: who is not gone after a second is cut off. All visits are gone when it returns.
+  ~VoteServer();
+
+  int port() const;
+  /// The visits there are.
+  std::size_t sessions() const;
+
+  /// There may be something new for the workers: every visit that had nothing is asked again, by a thread
+  /// of the server. So this may be called from anywhere, also by a visit, and under any lock.
+  void wake();
+
+  /// Returns when there is no visit, or after so many seconds.
+  void wait_for_goodbyes(double seconds);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace signvote

@@ -1,0 +1,89 @@
+// MPI's beginning and end, and what the ranks of a job have to agree on outside of rounds.
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdlib>
+#include <exception>
+#include <thread>
+
+#include "engine/mpi/mpi_calls.h"
+#include "engine/mpi/mpi_engine.h"
+#include "signvote/error.h"
+
+namespace signvote {
+namespace mpi {
+
+void check(int code, const std::string& doing) {
+  if (code == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  if (MPI_Error_string(code, text.data(), &length) != MPI_SUCCESS) length = 0;
+  throw EngineError(fmt::format("MPI failed {}: {} (code {})", doing,
+                                std::string_view(text.data(), static_cast<std::size_t>(length)), code));
+}
+
+void BackOff::pause() {
+  using std::chrono::microseconds;
+  const auto share = std::chrono::duration_cast<microseconds>(waited() / 8);
+  // The system's own slack is 50 us: a shorter sleep would not be one.
+  if (share < microseconds(20))
+    std::this_thread::yield();
+  else
+    std::this_thread::sleep_for(std::min(share, microseconds(500)));
+}
+
+void wait(MPI_Request& request, const std::string& doing, const std::function<void(const BackOff&)>& idle) {
+  BackOff back_off;
+  for (int done = 0;;) {
+    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), doing);
+    if (done != 0) return;
+    if (idle) idle(back_off);
+    back_off.pause();
+  }
+}
+
+}  // namespace mpi
+
+MpiSession::MpiSession() {
+  int provided = MPI_THREAD_SINGLE;
+  mpi::check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "to start");
+  if (provided < MPI_THREAD_FUNNELED)
+    throw EngineError("this MPI does not allow a program with threads (MPI_THREAD_FUNNELED)");
+  mpi::check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "to report its errors");
+  int rank = 0;
+  int ranks = 1;
+  mpi::check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "to tell the rank");
+  mpi::check(MPI_Comm_size(MPI_COMM_WORLD, &ranks), "to tell the number of ranks");
+  rank_ = static_cast<std::uint32_t>(rank);
+  ranks_ = static_cast<std::uint32_t>(ranks);
+}
+
+MpiSession::~MpiSession() {
+  if (std::uncaught_exceptions() == 0) MPI_Finalize();
+}
+
+std::string MpiSession::first_problem(const std::string& mine) const {
+  const std::string doing = "to compare the ranks' problems";
+  const auto length = static_cast<int>(mine.size());
+  std::vector<int> lengths(ranks_);
+  MPI_Request request = MPI_REQUEST_NULL;
+  mpi::check(MPI_Iallgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, MPI_COMM_WORLD, &request),
+             doing);
+  mpi::wait(request, doing);
+  for (std::size_t r = 0; r < lengths.size(); ++r) {
+    if (lengths[r] == 0) continue;
+    std::string text = r == rank_ ? mine : std::string(static_cast<std::size_t>(lengths[r]), ' ');
+    mpi::check(MPI_Ibcast(text.data(), lengths[r], MPI_CHAR, static_cast<int>(r), MPI_COMM_WORLD, &request),
+               doing);
+    mpi::wait(request, doing);
+    return text;
+  }
+  return {};
+}
+
+void MpiSession::abort(int code) const {
+  MPI_Abort(MPI_COMM_WORLD, code);
+  std::_Exit(code);  // MPI_Abort does not come back, but does not promise so
+}
+
+}  // namespace signvote

@@ -1,0 +1,406 @@
+// The journal: which file holds what, and the order in which files come and go. One thread writes; the
+// verdicts may be read by all. So the files are worked on without the mutex, and what readers look up
+// changes under it, after the new files are there and before the old ones go.
+#include "journal/journal.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cassert>
+#include <mutex>
+#include <utility>
+
+#include "base/files.h"
+#include "journal/folder.h"
+#include "journal/record.h"
+#include "journal/state_file.h"
+#include "journal/verdict_log.h"
+#include "signvote/error.h"
+#include "signvote/sign_vector.h"
+#include "signvote/wire.h"
+
+namespace signvote {
+namespace {
+
+namespace fs = std::filesystem;
+
+void step_by(const std::vector<std::byte>& message, std::uint64_t round, float delta, const fs::path& folder,
+             std::span<float> parameters) {
+  MessageHeader header;
+  SignVector signs;
+  std::string problem;
+  if (decode_header(message, header, problem)) {
+    header = {
+        .kind = MessageKind::verdict, .run_id = header.run_id, .round = round, .size = parameters.size()};
+    if (decode(message, header, signs, problem)) return step(parameters, signs, delta);
+  }
+  throw DataError(
+      fmt::format("the verdict of round {} in '{}' cannot be stepped: {}", round, folder.string(), problem));
+}
+
+// What a crash can leave of create: the snapshot, its last file, is not there, and nothing was recorded.
+bool is_journal(const fs::path& folder, const FolderListing& listing) {
+  if (!listing.snapshots.empty() || !listing.verdicts.empty()) return true;
+  return std::ranges::any_of(listing.logs, [&folder](std::uint64_t first) {
+    return InputFile(folder / rounds_name(first)).bytes() > 0;
+  });
+}
+
+}  // namespace
+
+class Journal::Impl {
+ public:
+  Impl(fs::path folder, Mode mode, const std::function<void(const std::string&)>& report);
+
+  JournalSnapshot snapshot() const { return snapshot_->load(); }
+  void replay(const std::function<void(const JournalRecord&)>& visit) const;
+  void append(const JournalRecord& record);
+  void take_snapshot(const JournalSnapshot& snapshot, std::uint64_t keep, float delta);
+  std::uint64_t rounds() const;
+  std::uint64_t oldest() const;
+  std::optional<std::vector<std::byte>> verdict(std::uint64_t round) const;
+  std::shared_ptr<const SnapshotReader> open_snapshot() const;
+  std::vector<float> model(std::uint64_t rounds, float delta) const;
+  std::vector<File> files() const;
+
+ private:
+  void open(const FolderListing& listing, Mode mode, const std::function<void(const std::string&)>& report);
+  void start_after(const JournalSnapshot& snapshot);
+  void undo_snapshot(std::uint64_t round);
+  Segment write_verdicts(std::uint64_t first, std::uint64_t last) const;
+  void drop_verdicts(std::uint64_t keep, float delta);
+  void step_through(std::uint64_t first, std::uint64_t last, float delta, std::span<float> parameters) const;
+  void remove(const std::string& name) const;
+
+  fs::path folder_;
+  std::unique_ptr<DurableLog> log_;  // if it may be appended to
+  std::uint64_t log_bytes_ = 0;      // of whole records
+  std::string broken_;               // why nothing more may be written
+
+  mutable std::mutex mutex_;  // guards what follows; the thread that writes reads it without
+  std::shared_ptr<const StateFile> base_;
+  std::shared_ptr<const StateFile> snapshot_;
+  std::vector<Segment> segments_;            // from base_ to snapshot_
+  std::shared_ptr<const InputFile> active_;  // rounds-S.log
+  std::vector<Place> places_;                // its verdicts
+};
+
+Journal::Impl::Impl(fs::path folder, Mode mode, const std::function<void(const std::string&)>& report)
+    : folder_(std::move(folder)) {
+  // Who only reads does so beside a writer, too: if files came and went meanwhile, look again.
+  for (int attempt = 0;; ++attempt) {
+    const FolderListing listing = list_folder(folder_);
+    try {
+      open(listing, mode, report);
+      return;
+    } catch (const DataError&) {
+      if (mode == Mode::append || attempt == 9 || list_folder(folder_) == listing) throw;
+    }
+  }
+}
+
+void Journal::Impl::open(const FolderListing& listing, Mode mode,
+                         const std::function<void(const std::string&)>& report) {
+  const FolderPlan plan = plan_folder(folder_, listing);
+  base_ = std::make_shared<StateFile>(folder_ / base_name(plan.base), StateKind::base, plan.base);
+  snapshot_ =
+      std::make_shared<StateFile>(folder_ / snapshot_name(plan.snapshot), StateKind::snapshot, plan.snapshot);
+  active_ = std::make_shared<InputFile>(folder_ / rounds_name(plan.snapshot));
+  base_->check();
+  snapshot_->check();
+  if (base_->parameter_bytes() != snapshot_->parameter_bytes())
+    throw DataError(fmt::format("{} and {} in '{}' are of different models; put them back from a backup",
+                                base_name(plan.base), snapshot_name(plan.snapshot), folder_.string()));
+  segments_.clear();
+  for (const auto& [first, last] : plan.verdicts) {
+    const InputFile file(folder_ / verdicts_name(first, last));
+    segments_.push_back({first, last, check_log(file, first, last).places});
+  }
+  LogContent content = check_log(*active_, plan.snapshot, std::nullopt);
+  places_ = std::move(content.places);
+  log_bytes_ = content.bytes;
+  if (plan.unfinished && rounds() < *plan.unfinished)
+    throw DataError(
+        fmt::format("'{}' is damaged at byte {}: it ends before round {}, but {} is there; put it back "
+                    "from a backup",
+                    active_->path().string(), log_bytes_, rounds(), snapshot_name(*plan.unfinished)));
+
+  // All is well: only now something may be changed.
+  if (mode == Mode::append) {
+    log_ = std::make_unique<DurableLog>(active_->path(), log_bytes_);
+    for (const std::string& name : listing.temporaries) remove(name);
+    for (const std::string& name : plan.leftovers) remove(name);
+  }
+  if (!content.torn.empty())
+    report(fmt::format(
+        "'{}' ends within a record, as a crash leaves it ({}): {} {} from byte {} on; {} rounds are "
+        "there",
+        active_->path().string(), content.torn, active_->bytes() - log_bytes_,
+        mode == Mode::append ? "bytes were cut off" : "bytes are passed over", log_bytes_, rounds()));
+  if (!plan.leftovers.empty())
+    report(fmt::format("'{}' has what an unfinished snapshot leaves: {} files {}, beginning with {}",
+                       folder_.string(), plan.leftovers.size(),
+                       mode == Mode::append ? "were removed" : "are passed over", plan.leftovers.front()));
+}
+
+void Journal::Impl::replay(const std::function<void(const JournalRecord&)>& visit) const {
+  LogReader reader(*active_, log_bytes_);
+  while (true) {
+    const DecodedRecord decoded = reader.next();
+    if (decoded.status == RecordStatus::end) return;
+    if (decoded.status != RecordStatus::ok)
+      throw DataError(
+          fmt::format("'{}' was damaged at byte {} since it was opened: {}; put it back from a backup",
+                      active_->path().string(), reader.offset(), decoded.problem));
+    visit(decoded.record);
+  }
+}
+
+void Journal::Impl::append(const JournalRecord& record) {
+  assert(log_);
+  if (!broken_.empty()) throw DataError(broken_);
+  const auto* round = std::get_if<RoundRecord>(&record);
+  assert(round == nullptr || round->round == rounds());
+  std::vector<std::byte> bytes;
+  encode_record(record, bytes);
+  log_->append(bytes);
+  if (round != nullptr) {
+    const Place place = place_of(*round, log_bytes_);
+    const std::scoped_lock lock(mutex_);
+    places_.push_back(place);
+  }
+  log_bytes_ = log_->bytes();
+}
+
+void Journal::Impl::take_snapshot(const JournalSnapshot& snapshot, std::uint64_t keep, float delta) {
+  assert(log_);
+  assert(snapshot.round == rounds());
+  assert(snapshot.parameters.size() * sizeof(float) == base_->parameter_bytes());
+  if (!broken_.empty()) throw DataError(broken_);
+  if (snapshot.round > snapshot_->round()) {
+    start_after(snapshot);
+  } else {  // no round since the last one, which it replaces; the log has members at most, and keeps them
+    const fs::path path = folder_ / snapshot_name(snapshot.round);
+    write_state(path, StateKind::snapshot, snapshot);
+    auto written = std::make_shared<StateFile>(path, StateKind::snapshot, snapshot.round);
+    const std::scoped_lock lock(mutex_);
+    snapshot_ = std::move(written);
+  }
+  drop_verdicts(keep, delta);
+}
+
+// The steps that folder.h tells of.
+void Journal::Impl::start_after(const JournalSnapshot& snapshot) {
+  const std::uint64_t first = snapshot_->round(), last = snapshot.round;
+  std::shared_ptr<const StateFile> state;
+  std::shared_ptr<const InputFile> active;
+  std::unique_ptr<DurableLog> log;
+  Segment segment;
+  try {
+    write_state(folder_ / snapshot_name(last), StateKind::snapshot, snapshot);
+    state = std::make_shared<StateFile>(folder_ / snapshot_name(last), StateKind::snapshot, last);
+    segment = write_verdicts(first, last);
+    write_file_atomically(folder_ / rounds_name(last), std::string_view());  // now the snapshot counts
+    active = std::make_shared<InputFile>(folder_ / rounds_name(last));
+    log = std::make_unique<DurableLog>(folder_ / rounds_name(last), 0);
+  } catch (...) {
+    undo_snapshot(last);
+    throw;
+  }
+  {
+    const std::scoped_lock lock(mutex_);
+    segments_.push_back(std::move(segment));
+    snapshot_ = std::move(state);
+    active_ = std::move(active);
+    places_.clear();
+  }
+  log_ = std::move(log);
+  log_bytes_ = 0;
+  remove(rounds_name(first));
+  remove(snapshot_name(first));
+}
+
+// A snapshot that failed must be gone for good before the old log grows: if its rounds log came back
+// after a crash, it would count.
+void Journal::Impl::undo_snapshot(std::uint64_t round) {
+  remove(rounds_name(round));
+  remove(verdicts_name(snapshot_->round(), round));
+  remove(snapshot_name(round));
+  std::error_code error;
+  const bool gone = !fs::exists(folder_ / rounds_name(round), error) && !error;
+  try {
+    sync_folder(folder_);
+    if (gone) return;
+  } catch (const DataError&) {
+  }
+  broken_ = fmt::format(
+      "the journal in '{}' takes no more after a snapshot that failed; check the disk and its free "
+      "space, then start again",
+      folder_.string());
+}
+
+Segment Journal::Impl::write_verdicts(std::uint64_t first, std::uint64_t last) const {
+  Segment segment{.first = first, .last = last, .places = {}};
+  AtomicFile file(folder_ / verdicts_name(first, last));
+  std::uint64_t offset = 0;
+  for (std::uint64_t round = first; round < last; ++round) {
+    const RoundRecord record{.round = round, .ballots = {}, .verdict = *verdict(round)};
+    std::vector<std::byte> bytes;
+    encode_record(record, bytes);
+    file.write(bytes);
+    segment.places.push_back(place_of(record, offset));
+    offset += bytes.size();
+  }
+  file.commit();
+  return segment;
+}
+
+void Journal::Impl::drop_verdicts(std::uint64_t keep, float delta) {
+  const std::uint64_t end = snapshot_->round();
+  auto kept = segments_.begin();
+  while (kept != segments_.end() && end - kept->last >= keep) ++kept;
+  if (kept == segments_.begin()) return;
+  JournalSnapshot moved;
+  moved.round = (kept - 1)->last;
+  moved.parameters = base_->parameters();
+  step_through(base_->round(), moved.round, delta, moved.parameters);
+  const fs::path path = folder_ / base_name(moved.round);
+  write_state(path, StateKind::base, moved);
+  std::vector<std::string> dropped = {base_name(base_->round())};
+  for (auto segment = segments_.begin(); segment != kept; ++segment)
+    dropped.push_back(verdicts_name(segment->first, segment->last));
+  auto written = std::make_shared<StateFile>(path, StateKind::base, moved.round);
+  {
+    const std::scoped_lock lock(mutex_);
+    base_ = std::move(written);
+    segments_.erase(segments_.begin(), kept);
+  }
+  for (const std::string& name : dropped) remove(name);
+}
+
+void Journal::Impl::step_through(std::uint64_t first, std::uint64_t last, float delta,
+                                 std::span<float> parameters) const {
+  for (std::uint64_t round = first; round < last; ++round) {
+    const auto message = verdict(round);
+    assert(message);
+    step_by(*message, round, delta, folder_, parameters);
+  }
+}
+
+// What cannot be removed is not in the way: the next to open the journal tries again.
+void Journal::Impl::remove(const std::string& name) const { ::unlink((folder_ / name).c_str()); }
+
+std::uint64_t Journal::Impl::rounds() const {
+  const std::scoped_lock lock(mutex_);
+  return snapshot_->round() + places_.size();
+}
+
+std::uint64_t Journal::Impl::oldest() const {
+  const std::scoped_lock lock(mutex_);
+  return base_->round();
+}
+
+std::optional<std::vector<std::byte>> Journal::Impl::verdict(std::uint64_t round) const {
+  std::shared_ptr<const InputFile> file;
+  Place place;
+  {
+    // A log is opened under the mutex, or it could be gone by then; read without, for that takes long.
+    const std::scoped_lock lock(mutex_);
+    const std::uint64_t snapshot = snapshot_->round();
+    if (round < base_->round() || round >= snapshot + places_.size()) return std::nullopt;
+    if (round >= snapshot) {
+      file = active_;
+      place = places_[round - snapshot];
+    } else {
+      const auto segment = std::ranges::upper_bound(segments_, round, {}, &Segment::last);
+      file = std::make_shared<InputFile>(folder_ / verdicts_name(segment->first, segment->last));
+      place = segment->places[round - segment->first];
+    }
+  }
+  std::vector<std::byte> message(place.bytes);
+  file->read(place.offset, message);
+  if (XXH3_64bits(message.data(), message.size()) != place.checksum)
+    throw DataError(
+        fmt::format("'{}' is damaged: the verdict of round {}, at byte {}, has changed since it was "
+                    "checked; put it back from a backup",
+                    file->path().string(), round, place.offset));
+  return message;
+}
+
+std::shared_ptr<const SnapshotReader> Journal::Impl::open_snapshot() const {
+  const std::scoped_lock lock(mutex_);
+  return snapshot_;
+}
+
+std::vector<float> Journal::Impl::model(std::uint64_t rounds, float delta) const {
+  if (rounds < oldest() || rounds > this->rounds())
+    throw ConfigError(fmt::format("the model after {} rounds is not in '{}', which has those from {} to {}",
+                                  rounds, folder_.string(), oldest(), this->rounds()));
+  // Not from the snapshot to the snapshot: who asks for that model wants to see what the verdicts lead to.
+  const StateFile& start = rounds > snapshot_->round() ? *snapshot_ : *base_;
+  std::vector<float> parameters = start.parameters();
+  step_through(start.round(), rounds, delta, parameters);
+  return parameters;
+}
+
+std::vector<Journal::File> Journal::Impl::files() const {
+  std::vector<File> files;
+  const auto add = [&](std::string name, std::string kind, std::uint64_t first, std::uint64_t last) {
+    const std::uint64_t bytes = InputFile(folder_ / name).bytes();
+    files.push_back({std::move(name), std::move(kind), first, last, bytes});
+  };
+  const std::uint64_t base = base_->round(), snapshot = snapshot_->round();
+  add(base_name(base), "base", base, base);
+  for (const Segment& segment : segments_)
+    add(verdicts_name(segment.first, segment.last), "verdicts", segment.first, segment.last);
+  add(snapshot_name(snapshot), "snapshot", snapshot, snapshot);
+  add(rounds_name(snapshot), "rounds", snapshot, rounds());
+  return files;
+}
+
+void Journal::create(const fs::path& folder, const JournalSnapshot& start) {
+  make_folder(folder);
+  const FolderListing before = list_folder(folder);
+  if (is_journal(folder, before))
+    throw ConfigError(fmt::format("'{}' already has a journal; choose another folder", folder.string()));
+  for (const std::uint64_t round : before.bases) ::unlink((folder / base_name(round)).c_str());
+  for (const std::uint64_t first : before.logs) ::unlink((folder / rounds_name(first)).c_str());
+  for (const std::string& name : before.temporaries) ::unlink((folder / name).c_str());
+  const JournalSnapshot base{.round = start.round, .notes = {}, .parameters = start.parameters, .tally = {}};
+  try {
+    write_state(folder / base_name(start.round), StateKind::base, base);
+    write_file_atomically(folder / rounds_name(start.round), std::string_view());
+    write_state(folder / snapshot_name(start.round), StateKind::snapshot, start);
+  } catch (const DataError&) {
+    for (const std::string& name :
+         {snapshot_name(start.round), rounds_name(start.round), base_name(start.round)})
+      ::unlink((folder / name).c_str());
+    throw;
+  }
+}
+
+bool Journal::exists(const fs::path& folder) { return is_journal(folder, list_folder(folder)); }
+
+Journal::Journal(const fs::path& folder, Mode mode, const std::function<void(const std::string&)>& report)
+    : impl_(std::make_unique<Impl>(folder, mode, report)) {}
+Journal::~Journal() = default;
+JournalSnapshot Journal::snapshot() const { return impl_->snapshot(); }
+void Journal::replay(const std::function<void(const JournalRecord&)>& visit) const { impl_->replay(visit); }
+void Journal::append(const JournalRecord& record) { impl_->append(record); }
+void Journal::take_snapshot(const JournalSnapshot& snapshot, std::uint64_t keep, float delta) {
+  impl_->take_snapshot(snapshot, keep, delta);
+}
+std::uint64_t Journal::rounds() const { return impl_->rounds(); }
+std::uint64_t Journal::oldest() const { return impl_->oldest(); }
+std::optional<std::vector<std::byte>> Journal::verdict(std::uint64_t round) const {
+  return impl_->verdict(round);
+}
+std::shared_ptr<const SnapshotReader> Journal::open_snapshot() const { return impl_->open_snapshot(); }
+std::vector<float> Journal::model(std::uint64_t rounds, float delta) const {
+  return impl_->model(rounds, delta);
+}
+std::vector<Journal::File> Journal::files() const { return impl_->files(); }
+
+}  // namespace signvote

@@ -1,0 +1,59 @@
+#include "run/allow_list.h"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <set>
+#include <utility>
+
+#include "base/files.h"
+#include "signvote/error.h"
+
+namespace signvote {
+
+AllowList::AllowList(std::optional<std::filesystem::path> file, std::uint32_t workers)
+    : file_(std::move(file)), workers_(workers) {
+  if (!file_)
+    for (std::uint32_t m = 0; m < workers; ++m) workers_by_name_[fmt::format("worker-{}", m)] = m;
+  else
+    reload();
+}
+
+std::optional<std::uint32_t> AllowList::find(const std::string& name) const {
+  const auto found = workers_by_name_.find(name);
+  if (found == workers_by_name_.end()) return std::nullopt;
+  return found->second;
+}
+
+bool AllowList::reload() {
+  if (!file_) return false;
+  std::error_code error;
+  const auto changed = std::filesystem::last_write_time(*file_, error);
+  if (read_ && (error || changed == *read_)) return false;
+  if (!error) read_ = changed;
+
+  std::map<std::string, std::uint32_t> by_name;
+  std::set<std::uint32_t> taken;
+  try {
+    for (const auto& [key, value] : toml::parse(read_text_file(*file_), file_->string())) {
+      const auto where = fmt::format("{}:{}", file_->string(), value.source().begin.line);
+      const auto worker = value.value_exact<std::int64_t>();
+      if (!worker || *worker < 0 || *worker >= workers_)
+        throw ConfigError(fmt::format("{}: '{}' must be the number of a worker, from 0 to {}", where,
+                                      std::string(key.str()), workers_ - 1));
+      if (!taken.insert(static_cast<std::uint32_t>(*worker)).second)
+        throw ConfigError(fmt::format("{}: worker {} is given to two names", where, *worker));
+      by_name[std::string(key.str())] = static_cast<std::uint32_t>(*worker);
+    }
+  } catch (const toml::parse_error& problem) {
+    throw ConfigError(
+        fmt::format("{}:{}: {}", file_->string(), problem.source().begin.line, problem.description()));
+  } catch (const DataError& problem) {
+    throw ConfigError(problem.what());
+  }
+  const bool other = by_name != workers_by_name_;
+  workers_by_name_ = std::move(by_name);
+  return other;
+}
+
+}  // namespace signvote

@@ -1,0 +1,34 @@
+// Who may join a run, and whose share of the data is whose: names of certificates and the workers'
+// numbers. A TOML file, which may be changed while the server runs:
+//
+//   alice = 0
+//   "bob.example" = 1
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace signvote {
+
+class AllowList {
+ public:
+  /// Without a file: worker-0 to worker-(workers - 1). Throws ConfigError for a file that makes no sense.
+  AllowList(std::optional<std::filesystem::path> file, std::uint32_t workers);
+
+  std::optional<std::uint32_t> find(const std::string& name) const;
+
+  /// Reads the file again if it was changed. True if the list is now another. Throws ConfigError, and
+  /// keeps the list it has, if the file makes no sense.
+  bool reload();
+
+ private:
+  std::optional<std::filesystem::path> file_;
+  std::uint32_t workers_;
+  std::optional<std::filesystem::file_time_type> read_;  // the file's time when it was read last
+  std::map<std::string, std::uint32_t> workers_by_name_;
+};
+
+}  // namespace signvote

@@ -1,0 +1,85 @@
+#include "run/learner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "learn/partition.h"
+#include "signvote/error.h"
+
+namespace signvote {
+namespace {
+
+/// Adds the time until its end to a sum that many threads add to.
+class Stopwatch {
+ public:
+  explicit Stopwatch(std::atomic<std::int64_t>& nanoseconds) : nanoseconds_(nanoseconds) {}
+  ~Stopwatch() { nanoseconds_ += std::chrono::nanoseconds(Clock::now() - start_).count(); }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::atomic<std::int64_t>& nanoseconds_;
+  Clock::time_point start_ = Clock::now();
+};
+
+}  // namespace
+
+GradientOptions gradient_options(const TrainConfig& config, const Dataset& dataset,
+                                 std::vector<std::uint32_t> hosted) {
+  GradientOptions options;
+  options.batches = config.batch_sizes();
+  options.shares =
+      partition(config.partition, dataset.train.labels, dataset.classes, options.batches.size(), config.seed);
+  options.hosted = std::move(hosted);
+  options.micro_batch = config.micro_batch;
+  options.seed = config.seed;
+  for (std::size_t m = 0; m < options.batches.size(); ++m)
+    if (options.batches[m] > options.shares[m].size())
+      throw ConfigError(
+          fmt::format("worker {} has a batch of {} but holds only {} samples; give it a smaller batch in "
+                      "--batches, or take another --partition",
+                      m, options.batches[m], options.shares[m].size()));
+  return options;
+}
+
+Learner::Learner(const TrainConfig& config, const Dataset& dataset, std::vector<std::uint32_t> hosted,
+                 std::function<void(const std::string&)> warn)
+    : step_(static_cast<float>(config.step)),
+      absences_(config.absences()),
+      warn_(std::move(warn)),
+      pool_(config.thread_count(), use_one_torch_thread),
+      replicas_(config.model, dataset.train, dataset.classes, config.seed, pool_.size()),
+      gradients_(dataset, gradient_options(config, dataset, std::move(hosted)), replicas_, pool_),
+      ballots_(*config.workers) {}
+
+void Learner::vote(std::uint64_t round, const Vote& vote) {
+  gradients_.compute(round, [&](std::uint32_t worker, std::span<const float> gradient, double loss) {
+    const Stopwatch stopwatch(ballot_nanoseconds_);
+    const auto bad = pack(gradient, ballots_[worker]);
+    if (bad) warn_of_gradient(round, worker, *bad);
+    if (bad || misses(worker, round)) return vote(worker, nullptr, std::nan(""));
+    vote(worker, &ballots_[worker], loss);
+  });
+}
+
+bool Learner::misses(std::uint32_t worker, std::uint64_t round) const {
+  return std::ranges::any_of(absences_, [&](const Absence& absence) {
+    return absence.worker == worker && absence.first <= round && round <= absence.last;
+  });
+}
+
+void Learner::step(const SignVector& verdict) { signvote::step(replicas_.parameters(), verdict, step_); }
+
+void Learner::warn_of_gradient(std::uint64_t round, std::uint32_t worker, std::size_t coordinate) {
+  const std::lock_guard lock(warn_mutex_);
+  if (warn_)
+    warn_(fmt::format("round {}: worker {} abstains, its gradient is NaN or infinite at {} (coordinate {})",
+                      round + 1, worker, replicas_.coordinate_name(coordinate), coordinate));
+}
+
+}  // namespace signvote

@@ -1,0 +1,63 @@
+// What a process does for the workers it hosts: a gradient becomes a ballot, a verdict becomes a step.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "learn/dataset.h"
+#include "learn/gradients.h"
+#include "learn/models.h"
+#include "run/config.h"
+#include "signvote/sign_vector.h"
+#include "signvote/thread_pool.h"
+
+namespace signvote {
+
+/// Who draws how many samples of what. Throws ConfigError if a batch is larger than its worker's share.
+GradientOptions gradient_options(const TrainConfig& config, const Dataset& dataset,
+                                 std::vector<std::uint32_t> hosted);
+
+class Learner {
+ public:
+  /// The model is that of the seed. References must outlive this; `warn` gets one line at a time.
+  Learner(const TrainConfig& config, const Dataset& dataset, std::vector<std::uint32_t> hosted,
+          std::function<void(const std::string&)> warn);
+
+  /// Called once per hosted worker, from the pool's threads. `ballot` is null if the worker takes no
+  /// part in the round (then `loss` is NaN), else it stays as it is until the next one. `loss` is the
+  /// sum over its samples.
+  using Vote = std::function<void(std::uint32_t worker, const SignVector* ballot, double loss)>;
+  void vote(std::uint64_t round, const Vote& vote);
+
+  void step(const SignVector& verdict);
+
+  /// See Gradients::set_batch.
+  void set_batch(std::uint32_t worker, std::uint32_t batch) { gradients_.set_batch(worker, batch); }
+  std::size_t share(std::uint32_t worker) const { return gradients_.share(worker); }
+
+  ThreadPool& pool() { return pool_; }
+  Replicas& replicas() { return replicas_; }
+
+  /// Seconds of all threads from a gradient to its ballot handed over.
+  double ballot_seconds() const { return 1e-9 * static_cast<double>(ballot_nanoseconds_); }
+
+ private:
+  bool misses(std::uint32_t worker, std::uint64_t round) const;
+  void warn_of_gradient(std::uint64_t round, std::uint32_t worker, std::size_t coordinate);
+
+  float step_;
+  std::vector<Absence> absences_;
+  std::function<void(const std::string&)> warn_;
+  std::mutex warn_mutex_;
+  ThreadPool pool_;
+  Replicas replicas_;
+  Gradients gradients_;
+  std::vector<SignVector> ballots_;  // by worker; empty for those hosted elsewhere
+  std::atomic<std::int64_t> ballot_nanoseconds_ = 0;
+};
+
+}  // namespace signvote

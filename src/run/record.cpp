@@ -1,0 +1,136 @@
+#include "run/record.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/sha256.h"
+#include "learn/evaluate.h"
+#include "learn/state_file.h"
+#include "signvote/error.h"
+
+namespace signvote {
+namespace {
+
+namespace fs = std::filesystem;
+
+double bits_per_parameter(std::uint64_t bytes, std::uint64_t messages, std::size_t parameters) {
+  if (messages == 0) return 0;
+  return 8.0 * static_cast<double>(bytes) / static_cast<double>(messages) / static_cast<double>(parameters);
+}
+
+}  // namespace
+
+Record::Record(const TrainConfig& config, const Dataset& dataset, Replicas& replicas, ThreadPool& pool,
+               std::size_t keep)
+    : config_(config),
+      dataset_(dataset),
+      replicas_(replicas),
+      pool_(pool),
+      folder_(config.out),
+      metrics_(folder_ / "metrics.jsonl", keep) {}
+
+void Record::test(const RunProgress& progress, double train_loss) {
+  estimate_batch_norm(dataset_, replicas_, pool_);
+  const Evaluation evaluation = evaluate(dataset_, replicas_, pool_);
+  accuracy_ = evaluation.accuracy();
+  const Traffic& sent = progress.traffic;
+  metrics_.append(nlohmann::ordered_json{
+      {"round", progress.rounds},
+      {"test_accuracy", evaluation.accuracy()},
+      {"test_loss", evaluation.loss},
+      {"train_loss", train_loss},
+      {"bits_per_parameter_up", bits_per_parameter(sent.ballot_bytes, sent.ballots, replicas_.size())},
+      {"bits_per_parameter_down", bits_per_parameter(sent.verdict_bytes, sent.verdicts, replicas_.size())},
+      {"seconds", progress.seconds}}
+                      .dump());
+}
+
+std::size_t Record::sync_metrics() {
+  metrics_.sync();
+  return metrics_.bytes();
+}
+
+void Record::write_model() {
+  estimate_batch_norm(dataset_, replicas_, pool_);
+  save_state(replicas_.net(0), folder_ / "model.pt");
+}
+
+void Record::write_summary(const RunProgress& progress, const Tally& tally,
+                           const std::vector<std::int64_t>& total_half_errors,
+                           const nlohmann::ordered_json& extra) {
+  // Killed after its last save, a run comes back here with nothing left to train.
+  if (!accuracy_) accuracy_ = evaluate(dataset_, replicas_, pool_).accuracy();
+  const Traffic& sent = progress.traffic;
+  const std::size_t size = replicas_.size();
+  nlohmann::ordered_json result = {
+      {"method", config_.method},
+      {"dataset", config_.dataset},
+      {"model", config_.model},
+      {"parameters", size},
+      {"workers", *config_.workers},
+      {"batches", config_.batches},
+      {"partition", config_.partition},
+      {"engine", config_.engine},
+      {"rounds", progress.rounds},
+      {"step", config_.step},
+      {"initial_rounds", config_.initial_rounds},
+      {"seed", config_.seed},
+      {"test_accuracy", *accuracy_},
+      {"model_sha256", sha256_hex(std::as_bytes(replicas_.parameters()))},
+      {"bits_per_parameter_up", bits_per_parameter(sent.ballot_bytes, sent.ballots, size)},
+      {"bits_per_parameter_down", bits_per_parameter(sent.verdict_bytes, sent.verdicts, size)},
+      {"absences", progress.absences},
+      {"samples_per_second",
+       progress.training_seconds > 0 ? progress.samples / progress.training_seconds : 0},
+      {"seconds", progress.seconds}};
+  if (!total_half_errors.empty()) {
+    nlohmann::ordered_json rates;  // the mean error rate over the coordinates, as the tally sees it
+    for (std::uint32_t m = 0; m < total_half_errors.size(); ++m)
+      rates.push_back(static_cast<double>(total_half_errors[m]) / 2.0 /
+                      std::max(1.0, static_cast<double>(tally.rounds_of(m))) / static_cast<double>(size));
+    result["mean_error_rates"] = rates;
+  }
+  result.update(extra);
+  write_file_atomically(folder_ / "summary.json", result.dump(2) + "\n");
+}
+
+nlohmann::json read_summary(const fs::path& folder) {
+  const fs::path file = folder / "summary.json";
+  if (!fs::exists(file)) return nullptr;
+  try {
+    return nlohmann::json::parse(read_text_file(file));
+  } catch (const nlohmann::json::exception&) {
+    throw DataError(fmt::format("'{}' is damaged: it is not JSON", file.string()));
+  }
+}
+
+std::string format_summary(const nlohmann::json& summary) {
+  return fmt::format(
+      "test accuracy   {:.2f} %\nbits/parameter  {:.3f} up, {:.3f} down\nsamples/second  {:.0f}\n"
+      "model sha256    {}\n",
+      100 * summary.at("test_accuracy").get<double>(), summary.at("bits_per_parameter_up").get<double>(),
+      summary.at("bits_per_parameter_down").get<double>(), summary.at("samples_per_second").get<double>(),
+      summary.at("model_sha256").get<std::string>());
+}
+
+double mean_loss(const std::vector<double>& losses, const std::vector<std::uint32_t>& batches) {
+  double sum = 0;
+  double samples = 0;
+  for (std::size_t m = 0; m < losses.size(); ++m) {
+    if (std::isnan(losses[m])) continue;
+    sum += losses[m];
+    samples += batches[m];
+  }
+  return sum / samples;
+}
+
+Error nobody_voted(const TrainConfig& config, std::uint64_t round) {
+  return Error(fmt::format("round {}: every worker's gradient is NaN or infinite{}, the model has diverged; try a "
+                           "smaller --step",
+                           round + 1, config.absent.empty() ? "" : ", or the worker is --absent"));
+}
+
+}  // namespace signvote

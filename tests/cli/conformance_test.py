@@ -1,0 +1,181 @@
+"""One suite over all engines, as their users start them: the same settings, the same bytes.
+
+`local` is one process, `mpi` is mpirun with one to three ranks, `grpc` is a server and a process for every worker.
+"""
+
+import os
+import re
+import signal
+import subprocess
+
+from chaos import Certificates, Server, Worker, wait_until, write_toml
+from helper import ENVIRONMENT, SIGNVOTE, TIMEOUT, Case, cifar10, main, metrics, mnist, summary
+
+# What depends on where a run was made, not on what was learnt.
+INCIDENTAL = {"engine", "seconds", "samples_per_second", "outside_gradients_share", "bits_per_parameter_up",
+              "bits_per_parameter_down"}  # fmt: skip
+
+# Four unequal workers, one in several parts; gradients of real images with their zeros; two are missing now and
+# then; weights come into force on the way. 582,026 parameters: the last word of a ballot is not full.
+UNEQUAL = {"data": mnist(), "batches": "4,20,7,9", "micro_batch": 16, "absent": "1@3-5,3@8,0@8", "rounds": 12,
+           "initial_rounds": 4, "eval_every": 4, "save_every": 5, "seed": 3, "threads": 1}  # fmt: skip
+
+
+def mpi_environment():
+    return {**ENVIRONMENT, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+def mpirun(ranks, *arguments):
+    command = ["mpirun", "-n", str(ranks), "--oversubscribe", "--bind-to", "none", SIGNVOTE, *map(str, arguments)]
+    return subprocess.run(command, env=mpi_environment(), text=True, capture_output=True, timeout=TIMEOUT,
+                          stdin=subprocess.DEVNULL)  # fmt: skip
+
+
+class Conformance(Case):
+    def write(self, settings):
+        return write_toml(self.folder / "run.toml", settings)
+
+    def local(self, settings, name="local"):
+        out = self.folder / name
+        self.succeed("train", "--config", self.write(settings), "--out", out)
+        return out
+
+    def mpi(self, settings, ranks, name=None, resume=None):
+        out = resume or self.folder / (name or f"mpi{ranks}")
+        where = ["--resume", out, "--rounds", settings["rounds"]] if resume else ["--config", self.write(settings), "--out", out]
+        result = mpirun(ranks, "train", *where, "--engine", "mpi")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return out
+
+    def start_grpc(self, settings, *flags):
+        names = [f"worker-{m}" for m in range(len(settings["batches"].split(",")))]
+        certificates = Certificates(self.folder / "keys", names)
+        server = Server(self.folder, self.write(settings), certificates, *flags)
+        self.addCleanup(server.close)
+        server.start()
+        workers = [Worker(name, self.folder, server, certificates, settings["data"], "--threads", 1) for name in names]
+        for worker in workers:
+            self.addCleanup(worker.close)
+            worker.start()
+        return server, workers
+
+    def finish_grpc(self, server, workers):
+        for program in (server, *workers):
+            self.assertEqual(program.wait(), 0, program.tail(40))
+        return server.state
+
+    def grpc(self, settings):
+        return self.finish_grpc(*self.start_grpc(settings))
+
+    def assert_same(self, out, expected):
+        def essence(rows):
+            return [{key: value for key, value in row.items() if key not in INCIDENTAL} for row in rows]
+
+        self.assertEqual(essence([summary(out)]), essence([summary(expected)]))
+        self.assertEqual(essence(metrics(out)), essence(metrics(expected)))
+        self.assertEqual((out / "model.pt").read_bytes(), (expected / "model.pt").read_bytes())
+
+    def test_it(self):
+        expected = self.local(UNEQUAL)
+        self.assertEqual(summary(expected)["absences"], 5)
+        for ranks in (1, 2, 3):
+            with self.subTest(ranks=ranks):
+                self.assert_same(self.mpi(UNEQUAL, ranks), expected)
+        self.assert_same(self.grpc(UNEQUAL), expected)
+
+    def test_mv(self):
+        settings = {**UNEQUAL, "method": "mv", "rounds": 6}
+        expected = self.local(settings)
+        self.assert_same(self.mpi(settings, 2), expected)
+        self.assert_same(self.grpc(settings), expected)
+
+    def test_batch_norm(self):
+        """Another N, 269,722, and a network whose batches are not split."""
+        settings = {"dataset": "cifar10", "data": cifar10(), "model": "resnet20", "batches": "5,3", "rounds": 3,
+                    "initial_rounds": 1, "threads": 1}  # fmt: skip
+        expected = self.local(settings)
+        self.assert_same(self.mpi(settings, 2), expected)
+        self.assert_same(self.grpc(settings), expected)
+
+    def test_resume_with_other_ranks_and_engines(self):
+        expected = self.local(UNEQUAL)
+        out = self.mpi({**UNEQUAL, "rounds": 4}, 3, "chain")
+        self.assertTrue(list(out.glob("shard-4-*.bin")))
+        self.mpi({**UNEQUAL, "rounds": 7}, 2, resume=out)
+        self.succeed("train", "--resume", out, "--rounds", 9, "--engine", "local")
+        self.assertEqual(list(out.glob("shard-*")), [])
+        self.mpi(UNEQUAL, 4, resume=out)
+        self.assertEqual(summary(out)["model_sha256"], summary(expected)["model_sha256"])
+        self.assertEqual(metrics(out)[-1]["test_loss"], metrics(expected)[-1]["test_loss"])
+
+    def test_a_server_that_is_asked_to_stop_goes_on_later(self):
+        expected = self.local(UNEQUAL)
+        server, workers = self.start_grpc(UNEQUAL)
+        server.wait_for_growth(3)
+        server.process.send_signal(signal.SIGTERM)
+        self.assertEqual(server.wait(), 130, server.tail())
+        server.start()
+        self.assert_same(self.finish_grpc(server, workers), expected)
+
+
+class DeadRank(Case):
+    """A rank that is killed ends the job; --resume goes on from the last save."""
+
+    def test_kill_9_of_a_rank(self):
+        settings = {**UNEQUAL, "rounds": 60, "save_every": 3, "eval_every": 60, "absent": None}
+        settings = {key: value for key, value in settings.items() if value is not None}
+        config = write_toml(self.folder / "run.toml", settings)
+        out = self.folder / "run"
+        command = ["mpirun", "-n", "3", "--oversubscribe", "--bind-to", "none", SIGNVOTE, "train", "--config", str(config),
+                   "--engine", "mpi", "--out", str(out)]  # fmt: skip
+        job = subprocess.Popen(command, env=mpi_environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.addCleanup(job.kill)
+        wait_until("there is a save", lambda: (out / "checkpoint.bin").exists() or job.poll() is not None)
+        ranks = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and self.is_rank(pid, out)]
+        self.assertEqual(len(ranks), 3)
+        os.kill(max(ranks), signal.SIGKILL)
+        said, _ = job.communicate(timeout=TIMEOUT)
+        self.assertNotEqual(job.returncode, 0)
+        self.assertRegex(said, re.compile("killed|signal 9", re.I))
+        self.assertFalse((out / "summary.json").exists())
+        self.assertEqual([pid for pid in ranks if os.path.exists(f"/proc/{pid}") and not self.is_zombie(pid)], [])
+        result = mpirun(2, "train", "--resume", out)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.succeed("train", "--config", config, "--out", self.folder / "local")
+        self.assertEqual(summary(out)["model_sha256"], summary(self.folder / "local")["model_sha256"])
+
+    @staticmethod
+    def is_rank(pid, out):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                words = file.read().decode().split("\0")
+        except OSError:
+            return False
+        return words[0] == SIGNVOTE and str(out) in words
+
+    @staticmethod
+    def is_zombie(pid):
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                return file.read().rpartition(")")[2].split()[0] == "Z"
+        except OSError:
+            return True
+
+    def test_what_makes_no_sense_is_said_once(self):
+        def refuse(code, ranks, *arguments, says):
+            result = mpirun(ranks, "train", *arguments)
+            self.assertEqual(result.returncode, code, result.stderr)
+            said = [line for line in result.stderr.splitlines() if line.startswith("signvote: ")]
+            self.assertEqual(len(said), 1, result.stderr)
+            self.assertIn(says, said[0])
+
+        data = ["--data", mnist(), "--rounds", 2, "--out", self.folder / "x", "--engine", "mpi"]
+        refuse(2, 3, "--batches", "4,4", *data, says="3 ranks for 2 workers")
+        refuse(2, 2, "--batches", "nonsense", *data, says="--batches")
+        refuse(1, 2, "--batches", "4,4", "--data", self.folder, "--engine", "mpi", says="data fetch")
+        refuse(2, 2, "--batches", "4,4", *data[:-2], says="add --engine mpi")
+        self.assertFalse((self.folder / "x").exists())
+
+
+if __name__ == "__main__":
+    main()

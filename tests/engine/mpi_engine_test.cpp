@@ -1,0 +1,326 @@
+// Run by mpirun, with any number of ranks: an MpiEngine next to a LocalEngine that is fed with all ballots
+// in every rank. Whatever a rank finds wrong ends the whole job with exit code 1.
+//
+// mpi_engine_test            everything that a sound job does
+// mpi_engine_test garbage X  the last rank sends garbage of kind X; all others must name it
+// mpi_engine_test forever    rounds without end, for mpi_death_test.py
+#include "engine/mpi/mpi_engine.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "engine/local/local_engine.h"
+#include "engine/mpi/messages.h"
+#include "engine/mpi/mpi_calls.h"
+#include "signvote/error.h"
+#include "signvote/wire.h"
+
+namespace signvote {
+namespace {
+
+using std::chrono::milliseconds;
+
+const MpiSession* session = nullptr;
+
+void require(bool good, const std::string& what) {
+  if (good) return;
+  fmt::print(stderr, "rank {} of {}: wrong: {}\n", session->rank(), session->ranks(), what);
+  session->abort(1);
+}
+
+/// The same in every rank: who is present, and how they vote. Workers differ in how often they are wrong and
+/// how often they abstain; some never do.
+struct Round {
+  std::vector<SignVector> ballots;
+  std::vector<const SignVector*> present;
+  std::vector<double> losses;
+};
+
+Round random_round(std::size_t size, std::uint32_t workers, std::mt19937_64& random) {
+  Round round;
+  const SignVector none(size);
+  std::vector<std::uint64_t> truth(none.present().size());
+  for (std::uint64_t& word : truth) word = random();
+  for (std::uint32_t m = 0; m < workers; ++m) {
+    SignVector ballot(size);
+    for (std::size_t w = 0; w < truth.size(); ++w) {
+      std::uint64_t present = ~std::uint64_t{0};
+      std::uint64_t wrong = random();
+      for (std::uint32_t i = 0; i < m % 4; ++i) wrong &= random();
+      if (m % 3 == 1) present = random() | random();
+      if (m % 3 == 2 && w % 5 == 0) present = 0;
+      if (w + 1 == truth.size() && size % 64 != 0) present &= (std::uint64_t{1} << size % 64) - 1;
+      ballot.present()[w] = present;
+      ballot.negative()[w] = (truth[w] ^ wrong) & present;
+    }
+    round.ballots.push_back(std::move(ballot));
+    round.losses.push_back(static_cast<double>(random() % 1000) / 7);
+  }
+  const bool nobody = random() % 20 == 0;
+  const auto alone = static_cast<std::uint32_t>(random() % (3 * workers));
+  for (std::uint32_t m = 0; m < workers; ++m) {
+    const bool absent = nobody || random() % 6 == 0 || (alone < workers && m != alone);
+    round.present.push_back(absent ? nullptr : &round.ballots[m]);
+  }
+  return round;
+}
+
+std::vector<std::vector<std::uint32_t>> random_hosts(std::uint32_t workers, std::mt19937_64& random) {
+  std::vector<std::uint32_t> batches(workers);
+  for (std::uint32_t& batch : batches) batch = static_cast<std::uint32_t>(random() % 50);
+  return host_workers(batches, session->ranks());
+}
+
+/// Lets the workers of this rank vote, from a pool's threads.
+Outcome play(Engine& engine, const Round& round, ThreadPool& pool, bool stop) {
+  pool.for_each(engine.hosted().size(), [&](std::size_t i, std::size_t) {
+    const std::uint32_t m = engine.hosted()[i];
+    engine.send_ballot(m, round.present[m], round.losses[m]);
+  });
+  return engine.receive_verdict(stop);
+}
+
+void require_same(const Outcome& got, const Outcome& expected, const std::string& where) {
+  require(*got.verdict == *expected.verdict, "the verdict, " + where);
+  require(got.present == expected.present, "how many are present, " + where);
+  require(got.losses == expected.losses, "the losses, " + where);
+  require(got.stop == expected.stop, "the stop, " + where);
+}
+
+std::vector<Traffic> traffic_of_all(const Traffic& mine) {
+  std::vector<Traffic> all(session->ranks());
+  mpi::check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, MPI_COMM_WORLD),
+             "in the test");
+  return all;
+}
+
+/// What the shards of `parts` ranks would have saved.
+std::vector<std::vector<std::byte>> cut(const Tally& whole, std::uint32_t parts) {
+  std::vector<std::vector<std::byte>> snapshots;
+  const std::vector<std::byte> bytes = whole.snapshot();
+  for (std::uint32_t r = 0; r < parts; ++r) {
+    TallyOptions options = whole.options();
+    const mpi::Shard shard = mpi::shard_of(whole.size(), parts, r);
+    options.begin = shard.begin;
+    options.end = shard.end;
+    Tally part(options);
+    part.restore(bytes);
+    snapshots.push_back(part.snapshot());
+  }
+  return snapshots;
+}
+
+void decides_what_one_process_decides(std::uint64_t seed, std::size_t size, std::size_t rounds) {
+  std::mt19937_64 random(seed);
+  const auto workers = session->ranks() + static_cast<std::uint32_t>(random() % (21 - session->ranks()));
+  const Method method = random() % 4 == 0 ? Method::mv : Method::it;
+  const TallyOptions options{method, workers, 0, size, 1 + static_cast<std::uint32_t>(random() % 6), 10};
+  const MpiEngineOptions mpi_options{options, seed, random_hosts(workers, random), {}, {}};
+  ThreadPool pool(2);
+  LocalEngine local(options, seed, nullptr);
+  MpiEngine engine(*session, mpi_options, &pool);
+  require(engine.leads() == (session->rank() == 0), "who leads");
+  std::uint64_t ballots = 0;
+  const auto play_both = [&](MpiEngine& one, std::size_t t) {
+    const std::string where = fmt::format("seed {} size {} workers {} round {}", seed, size, workers, t);
+    const Round round = random_round(size, workers, random);
+    const auto stopper = static_cast<std::uint32_t>(random() % (8 * session->ranks()));
+    const Outcome got = play(one, round, pool, session->rank() == stopper);
+    const Outcome expected = play(local, round, pool, stopper < session->ranks());
+    require_same(got, expected, where);
+    require(one.total_half_errors() == local.total_half_errors(), "the totals, " + where);
+    require(one.tally().weighted() == local.tally().weighted(), "whether it is weighted, " + where);
+    ballots += expected.present;
+    for (const Traffic& traffic : traffic_of_all(one.traffic()))
+      require(traffic == one.traffic(), "the traffic, " + where);
+    require(one.traffic().ballots == ballots, "the ballots counted, " + where);
+  };
+  for (std::size_t t = 0; t < rounds / 2; ++t) play_both(engine, t);
+  require(engine.traffic().verdicts == rounds / 2, "the verdicts counted");
+  require((engine.traffic().verdict_bytes > 0) == (session->ranks() > 1),
+          "nothing goes from a rank to itself");
+  require(engine.tally().snapshot() == cut(local.tally(), session->ranks())[session->rank()], "the snapshot");
+
+  // The rest of the run with shards that were cut for other numbers of ranks.
+  MpiEngine resumed(*session, mpi_options, nullptr);
+  const auto saved = cut(local.tally(), 1 + static_cast<std::uint32_t>(random() % 9));
+  resumed.tally().restore(std::vector<std::span<const std::byte>>(saved.begin(), saved.end()));
+  resumed.wait_for_all();
+  require(resumed.total_half_errors() == local.total_half_errors(), "the totals after restoring");
+  ballots = 0;
+  for (std::size_t t = rounds / 2; t < rounds; ++t) play_both(resumed, t);
+}
+
+/// What a rank sends must not grow with the number of ranks, but for headers and trailers.
+void sends_no_more_with_more_ranks() {
+  const std::uint32_t ranks = session->ranks();
+  const std::size_t size = 64'000;
+  std::mt19937_64 random(1);
+  const std::vector<std::uint32_t> batches(ranks, 8);
+  MpiEngine engine(*session, {{Method::it, ranks, 0, size, 2, 10}, 1, host_workers(batches, ranks), {}, {}},
+                   nullptr);
+  Round round = random_round(size, ranks, random);
+  for (std::uint32_t m = 0; m < ranks; ++m) {
+    round.present[m] = &round.ballots[m];
+    std::ranges::fill(round.ballots[m].present(), ~std::uint64_t{0});
+  }
+  ThreadPool pool(1);
+  play(engine, round, pool, false);
+  const Traffic traffic = engine.traffic();
+  const std::uint64_t around = ranks * (kHeaderBytes + 100 + 8 * ranks);
+  require(traffic.ballot_bytes <= ranks * (size / 8 + around), "ballots take too much");
+  require(traffic.verdict_bytes <= 2 * size / 8 + around, "verdicts take too much");
+}
+
+double cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+         1e-6 * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+}
+
+/// Rank 0 is slow. The others leave it the processor, and say once that a stop has to wait.
+void waits_quietly() {
+  const std::uint32_t ranks = session->ranks();
+  std::mt19937_64 random(2);
+  int told = 0;
+  MpiEngineOptions options{{Method::it, ranks, 0, 1000, 2, 10},
+                           3,
+                           host_workers(std::vector<std::uint32_t>(ranks, 1), ranks),
+                           [&told] { ++told; },
+                           [] { return true; }};
+  MpiEngine engine(*session, std::move(options), nullptr);
+  ThreadPool pool(1);
+  engine.wait_for_all();
+  for (int t = 0; t < 2; ++t) {
+    const Round round = random_round(1000, ranks, random);
+    if (session->rank() == 0) std::this_thread::sleep_for(milliseconds(1500));
+    const double before = cpu_seconds();
+    play(engine, round, pool, false);
+    require(cpu_seconds() - before < 0.4,
+            fmt::format("{} s of work while waiting 1.5 s", cpu_seconds() - before));
+  }
+  require(told == (session->rank() == 0 ? 0 : 1), fmt::format("told {} times", told));
+}
+
+void names_the_first_problem() {
+  const std::uint32_t ranks = session->ranks();
+  require(session->first_problem("").empty(), "a problem nobody has");
+  const std::string mine = session->rank() + 2 >= ranks ? fmt::format("rank {} is ill", session->rank()) : "";
+  require(session->first_problem(mine) == fmt::format("rank {} is ill", ranks < 2 ? 0 : ranks - 2),
+          "the first problem");
+}
+
+void refuses_what_mpi_cannot_send() {
+  const std::uint32_t ranks = session->ranks();
+  // 2^28 coordinates, a quarter of a byte each, of 40 workers.
+  TallyOptions options{Method::mv, 40 * ranks, 0, std::uint64_t{ranks} << 28, 2, 10};
+  const auto hosts = host_workers(std::vector<std::uint32_t>(40 * ranks, 1), ranks);
+  try {
+    MpiEngine engine(*session, {options, 1, hosts, {}, {}}, nullptr);
+    require(false, "an engine whose messages do not fit");
+  } catch (const EngineError& error) {
+    require(std::string(error.what()).find("more ranks") != std::string::npos, error.what());
+  }
+}
+
+/// The last rank does not use its engine in the third round, but sends this instead of its ballots.
+void garbage(const std::string& kind) {
+  constexpr std::size_t kSize = 1000;
+  const std::uint32_t ranks = session->ranks();
+  const std::uint32_t liar = ranks - 1;
+  std::mt19937_64 random(4);
+  ThreadPool pool(1);
+  const auto hosts = host_workers(std::vector<std::uint32_t>(ranks, 1), ranks);
+  MpiEngine engine(*session, {{Method::it, ranks, 0, kSize, 2, 10}, 3, hosts, {}, {}}, nullptr);
+  for (int t = 0; t < 2; ++t) play(engine, random_round(kSize, ranks, random), pool, false);
+  const Round round = random_round(kSize, ranks, random);
+  if (session->rank() == liar) {
+    static std::vector<std::vector<std::byte>> messages(liar);  // some are never received
+    for (std::uint32_t to = 0; to < liar; ++to) {
+      std::vector<std::byte>& bytes = messages[to];
+      SignVector joined;
+      const std::uint64_t about = kind == "round" ? 1 : 2;
+      mpi::encode_ballots({3, about}, hosts[liar][0], mpi::shard_of(kSize, ranks, to),
+                          std::vector<const SignVector*>{&round.ballots[0]}, {false, {1}, {0.0}}, joined,
+                          bytes);
+      if (kind == "random")
+        std::generate(bytes.begin(), bytes.end(), [&] { return static_cast<std::byte>(random()); });
+      if (kind == "long") bytes.resize(100'000);
+      if (kind == "short") bytes.clear();
+      if (kind == "flipped") bytes[70] ^= std::byte{1};
+      MPI_Request request = MPI_REQUEST_NULL;
+      mpi::check(MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, static_cast<int>(to),
+                           mpi::kBallotTag, MPI_COMM_WORLD, &request),
+                 "in the test");
+    }
+  } else {
+    try {
+      play(engine, round, pool, false);
+      require(false, "garbage was taken for ballots");
+    } catch (const EngineError& error) {
+      require(std::string(error.what()).find(fmt::format("rank {}", liar)) != std::string::npos,
+              error.what());
+      if (session->rank() == 0) fmt::print("{}\n", error.what());
+    }
+  }
+}
+
+[[noreturn]] void forever() {
+  const std::uint32_t ranks = session->ranks();
+  std::mt19937_64 random(5);
+  ThreadPool pool(1);
+  MpiEngine engine(*session,
+                   {{Method::it, ranks, 0, 5000, 2, 10},
+                    3,
+                    host_workers(std::vector<std::uint32_t>(ranks, 1), ranks),
+                    {},
+                    {}},
+                   nullptr);
+  for (int t = 0;; ++t) {
+    play(engine, random_round(5000, ranks, random), pool, false);
+    std::this_thread::sleep_for(milliseconds(1));
+    if (t != 20) continue;
+    fmt::print("pid {}\n", getpid());
+    std::fflush(stdout);
+  }
+}
+
+void everything() {
+  for (const std::size_t size : {1, 63, 64, 65, 1000})
+    for (std::uint64_t seed = 1; seed <= 6; ++seed)
+      decides_what_one_process_decides(100 * seed + size, size, 60);
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) decides_what_one_process_decides(seed, 20'011, 60);
+  names_the_first_problem();
+  refuses_what_mpi_cannot_send();
+  sends_no_more_with_more_ranks();
+  waits_quietly();
+}
+
+}  // namespace
+}  // namespace signvote
+
+int main(int argc, char** argv) {
+  using namespace signvote;
+  const std::string mode = argc > 1 ? argv[1] : "";
+  const MpiSession here;
+  session = &here;
+  try {
+    if (mode == "garbage" && argc == 3)
+      garbage(argv[2]);
+    else if (mode == "forever")
+      forever();
+    else
+      everything();
+  } catch (const std::exception& error) {
+    require(false, error.what());
+  }
+  if (here.rank() == 0) fmt::print("{} ranks: all as it should be\n", here.ranks());
+}

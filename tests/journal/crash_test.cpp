@@ -1,0 +1,466 @@
+// What kill -9, a full disk and a failing one leave of a journal. The system calls by which it changes
+// files go through here, so a child can really be killed before each of them, and within a write.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstring>
+
+#include "base/files.h"
+#include "journal/journal.h"
+#include "journal/journal_model.h"
+#include "temporary_folder.h"
+
+namespace {
+
+struct Faults {
+  long calls = 0;            // that change something, so far
+  long kill_before = -1;     // the call that is not made
+  bool kill_within = false;  // half of it is, if it is a write
+  long fail_from = -1;       // this one and what follows fail with `error`...
+  long fail_to = -1;         // ...up to this one
+  int error = 0;
+  std::vector<std::string>* trace = nullptr;
+};
+bool faulty = false;
+Faults faults;
+
+std::string name_of(int fd) {
+  std::array<char, 4096> target{};
+  const ssize_t length =
+      ::readlink(fmt::format("/proc/self/fd/{}", fd).c_str(), target.data(), target.size());
+  return std::filesystem::path(std::string(target.data(), length > 0 ? static_cast<std::size_t>(length) : 0))
+      .filename()
+      .string();
+}
+
+// Whether the call is to fail. Does not return where the process is to end.
+bool enter(const char* call, const std::string& name) {
+  const long number = faults.calls++;
+  if (faults.trace != nullptr) faults.trace->push_back(std::string(call) + " " + name);
+  if (number == faults.kill_before && !faults.kill_within) ::kill(::getpid(), SIGKILL);
+  return number >= faults.fail_from && number < faults.fail_to;
+}
+
+template <class... Arguments>
+int make_call(const char* call, const std::string& name, Arguments... arguments) {
+  if (enter(call, name)) {
+    errno = faults.error;
+    return -1;
+  }
+  const auto result = static_cast<int>(::syscall(arguments...));
+  if (faults.calls - 1 == faults.kill_before) ::kill(::getpid(), SIGKILL);
+  return result;
+}
+
+}  // namespace
+
+extern "C" {
+int fsync(int fd) {
+  return faulty ? make_call("fsync", name_of(fd), SYS_fsync, fd) : static_cast<int>(::syscall(SYS_fsync, fd));
+}
+int fdatasync(int fd) {
+  return faulty ? make_call("fdatasync", name_of(fd), SYS_fdatasync, fd)
+                : static_cast<int>(::syscall(SYS_fdatasync, fd));
+}
+int ftruncate(int fd, off_t length) noexcept {
+  return faulty ? make_call("ftruncate", name_of(fd), SYS_ftruncate, fd, length)
+                : static_cast<int>(::syscall(SYS_ftruncate, fd, length));
+}
+int unlink(const char* path) noexcept {
+  return faulty ? make_call("unlink", std::filesystem::path(path).filename(), SYS_unlink, path)
+                : static_cast<int>(::syscall(SYS_unlink, path));
+}
+int rename(const char* from, const char* to) noexcept {
+  return faulty ? make_call("rename", std::filesystem::path(to).filename(), SYS_rename, from, to)
+                : static_cast<int>(::syscall(SYS_rename, from, to));
+}
+ssize_t write(int fd, const void* data, size_t size) {
+  if (!faulty) return ::syscall(SYS_write, fd, data, size);
+  if (enter("write", name_of(fd))) {
+    errno = faults.error;
+    return -1;
+  }
+  const bool last = faults.calls - 1 == faults.kill_before;
+  const ssize_t written = ::syscall(SYS_write, fd, data, last ? size / 2 : size);
+  if (last) ::kill(::getpid(), SIGKILL);
+  return written;
+}
+}
+
+namespace signvote {
+namespace {
+
+namespace fs = std::filesystem;
+
+class WithFaults {
+ public:
+  explicit WithFaults(const Faults& wanted) {
+    faults = wanted;
+    faulty = true;
+  }
+  ~WithFaults() { faulty = false; }
+};
+
+// Runs `body` in a child with these faults. True: it was killed; false: it got to the end.
+template <class Body>
+bool killed(const Faults& wanted, const Body& body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const WithFaults with(wanted);
+    body();
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) return true;
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "the child failed: " << status;
+  return false;
+}
+
+void ignore(const std::string& /*line*/) {}
+
+void replace(const fs::path& folder, const fs::path& by) {
+  fs::remove_all(folder);
+  if (fs::exists(by)) fs::copy(by, folder);
+}
+
+// Which of `models` the folder holds, read without changing it. -1: none.
+int find(const fs::path& folder, const std::vector<JournalModel>& models) {
+  const Journal journal(folder, Journal::Mode::read_only, ignore);
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    if (models[i].difference(journal).empty()) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+// The folder holds one of `models`: says which, after it was opened for appending and went on well.
+int recover(const fs::path& folder, const std::vector<JournalModel>& models) {
+  const int found = find(folder, models);
+  if (found < 0) return found;
+  JournalPair pair(folder, models[static_cast<std::size_t>(found)], 3);
+  EXPECT_EQ(pair.difference(), "");
+  std::set<std::string> left;
+  for (const auto& entry : fs::directory_iterator(folder)) left.insert(entry.path().filename());
+  EXPECT_EQ(left, pair.model.names());
+  pair.rounds(2);
+  pair.snapshot(4);
+  pair.round();
+  EXPECT_EQ(pair.difference(), "");
+  pair.open(Journal::Mode::append);
+  EXPECT_EQ(pair.difference(), "");
+  return found;
+}
+
+// Kills `work`, a change of the journal in `folder`, before and within each of its calls. What is left
+// must be one of `models`, never an earlier one after a later one, and must be again if whoever
+// recovers is killed in turn. Returns how often it was killed.
+template <class Work>
+int kill_everywhere(const fs::path& folder, const std::vector<JournalModel>& models, const Work& work) {
+  const TemporaryFolder keep;
+  fs::copy(folder, keep / "before");
+  int kills = 0, latest = 0;
+  bool more = true;
+  for (long call = 0; more; ++call) {
+    for (const bool within : {false, true}) {
+      SCOPED_TRACE(fmt::format("killed {} call {}", within ? "within" : "before", call));
+      replace(folder, keep / "before");
+      more = killed({.kill_before = call, .kill_within = within}, work);
+      kills += more;
+      replace(keep / "crashed", folder);
+      bool again = true;
+      for (long second = 0; again && more; ++second) {
+        replace(folder, keep / "crashed");
+        again = killed({.kill_before = second},
+                       [&] { const Journal journal(folder, Journal::Mode::append, ignore); });
+        kills += again;
+        const int found = recover(folder, models);
+        EXPECT_GE(found, latest) << "after " << second;
+        if (found < latest) return kills;
+        latest = found;
+      }
+      if (!more) {
+        EXPECT_EQ(recover(folder, models), static_cast<int>(models.size()) - 1);
+      }
+    }
+  }
+  return kills;
+}
+
+TEST(Crash, WhileASnapshotIsTaken) {
+  for (const std::uint64_t keep : {std::uint64_t{0}, std::uint64_t{4}, kAll}) {
+    const TemporaryFolder folder;
+    JournalPair pair(folder / "journal", first_snapshot(9), 1);
+    for (int i = 0; i < 2; ++i) {
+      pair.rounds(2);
+      pair.snapshot(kAll);
+    }
+    pair.member();
+    pair.rounds(3);
+    pair.member();
+    const JournalSnapshot next = pair.model.any_snapshot(pair.random);
+    pair.journal.reset();
+    std::vector<JournalModel> models = {pair.model, pair.model};
+    models[1].take_snapshot(next, kAll);
+    if (keep != kAll) {
+      models.push_back(models[1]);
+      models[2].take_snapshot(next, keep);
+    }
+    const int kills = kill_everywhere(folder / "journal", models, [&] {
+      Journal journal(folder / "journal", Journal::Mode::append, ignore);
+      journal.take_snapshot(next, keep, kDelta);
+    });
+    EXPECT_GT(kills, 20);
+    RecordProperty(fmt::format("kills_keep_{}", keep == kAll ? "all" : std::to_string(keep)), kills);
+  }
+}
+
+TEST(Crash, WhileASnapshotIsTakenAgain) {
+  const TemporaryFolder folder;
+  JournalPair pair(folder / "journal", first_snapshot(9), 2);
+  pair.rounds(2);
+  pair.snapshot(kAll);
+  pair.member();
+  const JournalSnapshot next = pair.model.any_snapshot(pair.random);
+  pair.journal.reset();
+  std::vector<JournalModel> models = {pair.model, pair.model, pair.model};
+  models[1].take_snapshot(next, kAll);
+  models[2].take_snapshot(next, 0);
+  kill_everywhere(folder / "journal", models, [&] {
+    Journal journal(folder / "journal", Journal::Mode::append, ignore);
+    journal.take_snapshot(next, 0, kDelta);
+  });
+}
+
+TEST(Crash, WhileARoundIsAppended) {
+  const TemporaryFolder folder;
+  JournalPair pair(folder / "journal", first_snapshot(9), 3);
+  pair.rounds(2);
+  const RoundRecord next = pair.model.any_round(pair.random);
+  pair.journal.reset();
+  std::vector<JournalModel> models = {pair.model, pair.model};
+  models[1].append(next);
+  const int kills = kill_everywhere(folder / "journal", models, [&] {
+    Journal(folder / "journal", Journal::Mode::append, ignore).append(next);
+  });
+  EXPECT_GT(kills, 3);
+}
+
+TEST(Crash, WhileItIsCreated) {
+  const TemporaryFolder folder;
+  const JournalSnapshot start = first_snapshot(9);
+  bool more = true, existed = false;
+  long call = 0;
+  for (; more; ++call) {
+    fs::remove_all(folder / "journal");
+    more = killed({.kill_before = call}, [&] { Journal::create(folder / "journal", first_snapshot(9)); });
+    EXPECT_GE(Journal::exists(folder / "journal"), existed);
+    existed = Journal::exists(folder / "journal");
+    const JournalSnapshot second = first_snapshot(9, 4);
+    if (!existed) Journal::create(folder / "journal", second);
+    EXPECT_EQ(recover(folder / "journal", {JournalModel(existed ? start : second)}), 0) << call;
+  }
+  EXPECT_TRUE(existed);
+  EXPECT_GT(call, 8);
+}
+
+TEST(Sync, ARoundCostsOneWriteAndOneSync) {
+  const TemporaryFolder folder;
+  JournalPair pair(folder / "journal", first_snapshot(9), 4);
+  std::vector<std::string> trace;
+  {
+    const WithFaults with({.trace = &trace});
+    pair.round();
+    pair.member();
+  }
+  EXPECT_EQ(trace, (std::vector<std::string>{"write rounds-0.log", "fdatasync rounds-0.log",
+                                             "write rounds-0.log", "fdatasync rounds-0.log"}));
+}
+
+// kill -9 keeps what was written; the loss of power only what was synced. So nothing may go, or count,
+// before what stands for it is on the disk: content before its name, names before what they replace.
+TEST(Sync, ASnapshotIsOnTheDiskBeforeAnythingGoes) {
+  const TemporaryFolder folder;
+  JournalPair pair(folder / "journal", first_snapshot(9), 5);
+  pair.rounds(2);
+  pair.snapshot(kAll);
+  pair.rounds(2);
+  std::vector<std::string> trace;
+  {
+    const WithFaults with({.trace = &trace});
+    pair.snapshot(2);
+  }
+  trace.erase(std::unique(trace.begin(), trace.end()), trace.end());  // a file's writes are one
+  EXPECT_EQ(trace, (std::vector<std::string>{
+                       "write snapshot-4.bin.tmp", "fsync snapshot-4.bin.tmp", "rename snapshot-4.bin",
+                       "fsync journal", "write verdicts-2-4.log.tmp", "fsync verdicts-2-4.log.tmp",
+                       "rename verdicts-2-4.log", "fsync journal", "fsync rounds-4.log.tmp",
+                       "rename rounds-4.log", "fsync journal", "unlink rounds-2.log", "unlink snapshot-2.bin",
+                       "write base-2.bin.tmp", "fsync base-2.bin.tmp", "rename base-2.bin", "fsync journal",
+                       "unlink base-0.bin", "unlink verdicts-0-2.log"}));
+}
+
+TEST(Disk, AfterAWriteThatFailsTheJournalIsAsBefore) {
+  const TemporaryFolder folder;
+  JournalPair pair(folder / "journal", first_snapshot(9), 6);
+  pair.rounds(2);
+  std::string message;
+  {
+    const WithFaults with({.fail_from = 0, .fail_to = 1, .error = ENOSPC});
+    message = refusal([&] { pair.round(); });
+  }
+  EXPECT_TRUE(names(message, (folder / "journal/rounds-0.log").string())) << message;
+  EXPECT_TRUE(names(message, "No space left on device; free some space")) << message;
+  EXPECT_EQ(pair.difference(), "");
+  pair.round();
+  EXPECT_EQ(pair.difference(), "");
+}
+
+TEST(Disk, AfterASyncThatFailsNothingMoreIsTaken) {
+  // The sync alone, or the cutting back as well; or the write and the cutting back.
+  for (const auto& [from, to] : {std::pair{1, 2}, std::pair{1, 3}, std::pair{0, 2}}) {
+    const TemporaryFolder folder;
+    JournalPair pair(folder / "journal", first_snapshot(9), 7);
+    pair.rounds(2);
+    {
+      const WithFaults with({.fail_from = from, .fail_to = to, .error = EIO});
+      EXPECT_TRUE(names(refusal([&] { pair.round(); }), "Input/output error"));
+    }
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_TRUE(names(refusal([&] { pair.round(); }), "takes no more"));
+      EXPECT_EQ(pair.difference(), "");
+    }
+    if (to == 3) continue;  // the record may have come through: the next to open it will see
+    pair.open(Journal::Mode::append);
+    EXPECT_EQ(pair.difference(), "");
+    pair.round();
+    EXPECT_EQ(pair.difference(), "");
+  }
+}
+
+// One call fails, then all that follow: whatever the journal then says of itself must be true, and it
+// must go on or say that it does not.
+TEST(Disk, ASnapshotThatFailsLosesNothing) {
+  for (const bool forever : {false, true}) {
+    bool failed = true;
+    for (long call = 0; failed; ++call) {
+      SCOPED_TRACE(fmt::format("call {}{}", call, forever ? " and all after it" : ""));
+      const TemporaryFolder folder;
+      JournalPair pair(folder / "journal", first_snapshot(9), 8);
+      pair.rounds(2);
+      pair.snapshot(kAll);
+      pair.rounds(2);
+      const JournalSnapshot next = pair.model.any_snapshot(pair.random);
+      std::vector<JournalModel> models = {pair.model, pair.model, pair.model};
+      models[1].take_snapshot(next, kAll);
+      models[2].take_snapshot(next, 2);
+      std::string message;
+      {
+        const WithFaults with({.fail_from = call, .fail_to = forever ? 1000 : call + 1, .error = ENOSPC});
+        message = refusal([&] { pair.journal->take_snapshot(next, 2, kDelta); });
+        failed = call < faults.calls;
+      }
+      EXPECT_TRUE(message == "accepted" || names(message, "No space left on device; free some space"))
+          << message;
+      const auto held = std::ranges::find_if(
+          models, [&](const JournalModel& model) { return model.difference(*pair.journal).empty(); });
+      ASSERT_NE(held, models.end());
+      EXPECT_TRUE(message != "accepted" || held == models.end() - 1);
+      pair.model = *held;
+      const std::string after = refusal([&] { pair.round(); });
+      EXPECT_TRUE(after == "accepted" || names(after, "takes no more")) << after;
+      EXPECT_EQ(pair.difference(), "");
+      if (after == "accepted") pair.rounds(2);
+      pair.journal.reset();
+      if (after == "accepted") {
+        EXPECT_GE(find(folder / "journal",
+                       {pair.model,
+                        [&] {
+                          JournalModel moved = pair.model;  // a base that was written though its call failed
+                          moved.oldest = 2;
+                          moved.files.erase(moved.files.begin(),
+                                            moved.files.end() - (held == models.begin() ? 0 : 1));
+                          return moved;
+                        }()}),
+                  0);
+      } else {
+        EXPECT_GE(recover(folder / "journal", models), 0);
+      }
+    }
+  }
+}
+
+// A real full disk, in a mount of its own that ends with the child.
+TEST(Disk, AFullOneLosesNothing) {
+  const TemporaryFolder folder;
+  const fs::path disk = folder / "disk";
+  fs::create_directories(disk);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount("none", disk.c_str(), "tmpfs", 0, "size=1m") != 0)
+      ::_exit(77);
+    const auto require = [](bool held, const std::string& what) {
+      if (held) return;
+      fmt::print(stderr, "full disk: {}\n", what);
+      ::_exit(1);
+    };
+    try {
+      write_file_atomically(disk / "filler", std::string(700'000, 'x'));
+      JournalPair pair(disk / "journal", first_snapshot(20'000), 9);
+      int taken = 0;
+      std::string message;
+      while ((message = refusal([&] { pair.round(); })) == "accepted") ++taken;
+      require(taken > 10 && names(message, "No space left on device; free some space"), message);
+      require(pair.difference().empty(), "after an append: " + pair.difference());
+      message = refusal([&] { pair.snapshot(0); });
+      require(names(message, "No space left on device"), message);
+      require(pair.difference().empty(), "after a snapshot: " + pair.difference());
+      require(JournalPair(disk / "journal", pair.model, 1).difference().empty(), "opened on a full disk");
+      fs::remove(disk / "filler");
+      pair.snapshot(0);
+      pair.rounds(3);
+      require(pair.difference().empty(), "with space again: " + pair.difference());
+      require(JournalPair(disk / "journal", pair.model, 1).difference().empty(), "opened again");
+    } catch (const std::exception& error) {
+      require(false, error.what());
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << "only root can mount a small disk";
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+// The same where nothing can be mounted: a file that cannot grow takes a part of a record.
+TEST(Disk, AWriteThatFailsHalfwayIsTakenBack) {
+  const TemporaryFolder folder;
+  JournalPair pair(folder / "journal", first_snapshot(4000), 10);
+  pair.rounds(2);
+  const auto size = fs::file_size(folder / "journal/rounds-0.log");
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit limit{size + 100, before.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+  const std::string message = refusal([&] { pair.round(); });
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_TRUE(names(message, "File too large")) << message;
+  EXPECT_EQ(fs::file_size(folder / "journal/rounds-0.log"), size);
+  EXPECT_EQ(pair.difference(), "");
+  pair.round();
+  pair.open(Journal::Mode::append);
+  EXPECT_EQ(pair.difference(), "");
+}
+
+}  // namespace
+}  // namespace signvote

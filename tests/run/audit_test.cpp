@@ -1,0 +1,109 @@
+// Looking into a journal from outside: what does not fit together is found.
+#include "run/audit.h"
+
+#include <gtest/gtest.h>
+
+#include "base/sha256.h"
+#include "journal/journal.h"
+#include "run/replay.h"
+#include "signvote/error.h"
+#include "signvote/wire.h"
+#include "tally/ballot_box.h"
+#include "temporary_folder.h"
+
+namespace signvote {
+namespace {
+
+constexpr std::size_t kSize = 130;
+
+/// A run of two workers that is made by hand: both say plus everywhere.
+class AuditTest : public testing::Test {
+ protected:
+  AuditTest() {
+    Journal::create(folder(), snapshot());
+    journal_.emplace(folder(), Journal::Mode::append, [](const std::string&) {});
+  }
+
+  static TrainConfig settings() {
+    TrainConfig config;
+    config.batches = "1,1";
+    config.step = 0.5;
+    resolve(config);
+    return config;
+  }
+
+  std::filesystem::path folder() const { return temporary_.path() / "journal"; }
+
+  JournalSnapshot snapshot() {
+    return {tally_.rounds(), write_notes({config_.run_id(), {}, {"a", "b"}}), parameters_, tally_.snapshot()};
+  }
+
+  RoundRecord round() {
+    SignVector signs(kSize);
+    for (std::size_t i = 0; i < kSize; ++i) signs.set(i, 1);
+    RoundRecord record;
+    record.round = tally_.rounds();
+    for (const std::uint32_t worker : {0U, 1U}) {
+      CastBallot ballot{worker, 1, 1.0, {}};
+      encode({MessageKind::ballot, config_.run_id(), record.round, worker, kSize}, signs, ballot.message);
+      std::string problem;
+      EXPECT_TRUE(box_.cast(worker, ballot.message, problem)) << problem;
+      record.ballots.push_back(ballot);
+    }
+    const auto verdict = box_.close();
+    record.verdict.assign(verdict.begin(), verdict.end());
+    for (float& parameter : parameters_) parameter -= 0.5F;
+    return record;
+  }
+
+  TemporaryFolder temporary_;
+  const TrainConfig config_ = settings();
+  std::vector<float> parameters_ = std::vector<float>(kSize, 1.0F);
+  Tally tally_{{Method::it, 2, 0, kSize, 100, 10}};
+  BallotBox box_{tally_, config_.run_id()};
+  std::optional<Journal> journal_;
+};
+
+TEST_F(AuditTest, AJournalThatHolds) {
+  for (int i = 0; i < 3; ++i) journal_->append(round());
+  journal_->take_snapshot(snapshot(), UINT64_MAX, 0.5F);
+  for (int i = 0; i < 2; ++i) journal_->append(round());
+  const Audit audit = audit_journal(config_, folder());
+  EXPECT_EQ(audit.rounds, 5U);
+  EXPECT_EQ(audit.oldest, 0U);
+  EXPECT_EQ(audit.decided, 2U);
+  EXPECT_EQ(audit.model_sha256, sha256_hex(std::as_bytes(std::span(parameters_))));
+  EXPECT_TRUE(audit.remarks.empty());
+}
+
+TEST_F(AuditTest, VerdictsThatDoNotLeadToTheSnapshot) {
+  for (int i = 0; i < 3; ++i) journal_->append(round());
+  parameters_[77] += 0.5F;
+  journal_->take_snapshot(snapshot(), UINT64_MAX, 0.5F);
+  EXPECT_THROW(audit_journal(config_, folder()), DataError);
+}
+
+TEST_F(AuditTest, BallotsThatDoNotGiveTheVerdict) {
+  RoundRecord record = round();
+  SignVector other(kSize);
+  for (std::size_t i = 0; i < kSize; ++i) other.set(i, i == 5 ? -1 : 1);
+  encode({MessageKind::verdict, config_.run_id(), 0, 0, kSize}, other, record.verdict);
+  journal_->append(record);
+  EXPECT_THROW(audit_journal(config_, folder()), DataError);
+}
+
+TEST_F(AuditTest, ABallotOfAnotherRun) {
+  RoundRecord record = round();
+  SignVector signs(kSize);
+  encode({MessageKind::ballot, 1, 0, 1, kSize}, signs, record.ballots[1].message);
+  journal_->append(record);
+  EXPECT_THROW(audit_journal(config_, folder()), DataError);
+}
+
+TEST_F(AuditTest, AMemberWithoutAPlace) {
+  journal_->append(MemberRecord{2, "c"});
+  EXPECT_THROW(audit_journal(config_, folder()), DataError);
+}
+
+}  // namespace
+}  // namespace signvote
