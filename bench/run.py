@@ -2,7 +2,7 @@
 """Measures signvote side by side with its limits and its rivals: `make bench`.
 
 Prints tables and the goals, writes bench/results/<date>-<commit>.json, and shows what moved against
-bench/results/baseline.json. Sections: kernels, server, training, growth, engines. Everything that is compared
+bench/results/baseline.json. Sections: kernels, server, training, growth, engines, server64. Everything that is compared
 runs in turn in this one run, and the best of several repetitions counts: times are of this machine and
 this hour, ratios are what lasts.
 """
@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 
 from engines import engine_goals, engines
+from server64 import server64
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -236,7 +237,8 @@ def machine():
 
 
 def main():
-    sections = {"kernels": kernels, "server": server, "training": training, "growth": growth, "engines": engines}
+    sections = {"kernels": kernels, "server": server, "training": training, "growth": growth, "engines": engines,
+                "server64": server64}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sections", nargs="*", choices=[*sections, []], help="which to run (all)")
     parser.add_argument("--quick", action="store_true", help="small sizes and few repetitions, to see that it works")

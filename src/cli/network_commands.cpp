@@ -44,6 +44,16 @@ double parse_seconds(const std::string& flag, const std::string& text) {
   return value * factor;
 }
 
+/// CLI11 would take -1 for 2^64 - 1.
+std::uint64_t parse_whole(const std::string& flag, const std::string& text) {
+  std::uint64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc{} || stop != end)
+    throw ConfigError(fmt::format("{} is '{}'; write a whole number, 0 or more", flag, text));
+  return value;
+}
+
 /// "10/15" of a run with 15 workers.
 std::uint32_t parse_quorum(const std::string& text, std::uint32_t workers) {
   std::uint32_t quorum = 0;
@@ -92,6 +102,18 @@ struct TlsFlags {
   }
 };
 
+/// The settings of the run in a server's --state. Throws ConfigError if it is none, DataError if its journal
+/// is not what it was: a server may not begin anew there.
+TrainConfig load_state(const fs::path& state) {
+  TrainConfig config = load_run(state);
+  const fs::path journal = state / "journal";
+  if (!fs::exists(journal))
+    throw ConfigError(
+        fmt::format("'{}' holds a run without a journal; is it a server's --state?", state.string()));
+  if (!Journal::exists(journal)) Journal(journal, Journal::Mode::read_only, [](const std::string&) {});
+  return config;
+}
+
 /// Hooks that log to stderr, a line with the time each, and stop on Ctrl-C.
 TrainHooks logging_hooks() {
   catch_interrupts();
@@ -120,7 +142,7 @@ struct NetworkCommands::Flags {
   std::string allow;
   std::string quorum;
   std::string deadline;
-  std::optional<std::uint64_t> keep;
+  std::string keep;
   std::string metrics_port;
 
   TlsFlags worker_tls;
@@ -130,7 +152,7 @@ struct NetworkCommands::Flags {
   std::string give_up;
 
   fs::path journal;
-  std::uint64_t round = 0;
+  std::string round;
   std::string model;
   bool as_json = false;
 
@@ -138,7 +160,7 @@ struct NetworkCommands::Flags {
   int run_worker();
   int verify() const;
   int list() const;
-  int write_model(bool round_given) const;
+  int write_model() const;
 };
 
 NetworkCommands::NetworkCommands() : flags_(std::make_unique<Flags>()) {}
@@ -213,16 +235,15 @@ void NetworkCommands::add_to(CLI::App& app, std::function<int()>& action,
   list->callback([&f, &action] { action = [&f] { return f.list(); }; });
   CLI::App* model =
       journal->add_subcommand("model", "The model after any round, from the start and the verdicts");
-  CLI::Option* round = model->add_option("--round", f.round, "Rounds stepped [all]")->type_name("NUMBER");
+  model->add_option("--round", f.round, "Rounds stepped [all]")->type_name("NUMBER");
   model->add_option("--out", f.model, "The file to write")->required()->type_name("MODEL.pt");
-  model->callback(
-      [&f, &action, round] { action = [&f, round] { return f.write_model(round->count() > 0); }; });
+  model->callback([&f, &action] { action = [&f] { return f.write_model(); }; });
 }
 
 int NetworkCommands::Flags::run_server(const std::function<void(TrainConfig&)>& read_settings) {
   TrainConfig& config = server.config;
   const bool again = fs::exists(fs::path(state) / "config.toml");
-  if (again) config = load_run(state);
+  if (again) config = load_state(state);
   TrainConfig asked = config;
   read_settings(asked);
   asked.engine = "grpc";
@@ -242,9 +263,11 @@ int NetworkCommands::Flags::run_server(const std::function<void(TrainConfig&)>& 
       throw ConfigError("--deadline needs a --quorum: with all workers a round waits for all of them");
     server.deadline_seconds = parse_seconds("--deadline", deadline);
   }
-  if (keep) server.keep = *keep;
+  if (!keep.empty()) server.keep = parse_whole("--keep", keep);
   const Address listen = parse_address(server.listen.listen, "--listen");
   if (metrics_port.empty()) {
+    if (listen.port == 65535)
+      throw ConfigError("after --listen's port 65535 there is none; give a --metrics-port");
     server.metrics_port = listen.port == 0 ? 0 : listen.port + 1;
   } else if (metrics_port != "off") {
     int port = -1;
@@ -296,7 +319,7 @@ int NetworkCommands::Flags::run_worker() {
 }
 
 int NetworkCommands::Flags::verify() const {
-  const TrainConfig config = load_run(journal);
+  const TrainConfig config = load_state(journal);
   const Audit audit = audit_journal(config, journal / "journal");
   for (const std::string& line : audit.remarks) fmt::print("{}\n", line);
   fmt::print(
@@ -307,7 +330,7 @@ int NetworkCommands::Flags::verify() const {
 }
 
 int NetworkCommands::Flags::list() const {
-  load_run(journal);
+  load_state(journal);
   std::vector<std::string> remarks;
   const Journal opened(journal / "journal", Journal::Mode::read_only,
                        [&remarks](const std::string& line) { remarks.push_back(line); });
@@ -335,10 +358,10 @@ int NetworkCommands::Flags::list() const {
   return 0;
 }
 
-int NetworkCommands::Flags::write_model(bool round_given) const {
-  const TrainConfig config = load_run(journal);
-  const ModelFile file =
-      write_past_model(config, journal / "journal", round_given ? std::optional(round) : std::nullopt, model);
+int NetworkCommands::Flags::write_model() const {
+  const auto rounds = round.empty() ? std::nullopt : std::optional(parse_whole("--round", round));
+  const TrainConfig config = load_state(journal);
+  const ModelFile file = write_past_model(config, journal / "journal", rounds, model);
   fmt::print("{}: the model after round {}\nmodel sha256    {}\n", model, file.round, file.model_sha256);
   return 0;
 }

@@ -77,7 +77,8 @@ class Journal::Impl {
   fs::path folder_;
   std::unique_ptr<DurableLog> log_;  // if it may be appended to
   std::uint64_t log_bytes_ = 0;      // of whole records
-  std::string broken_;               // why nothing more may be written
+  std::vector<std::byte> bytes_;  // of the record being written: fresh memory is slow, and a round's is large
+  std::string broken_;            // why nothing more may be written
 
   mutable std::mutex mutex_;  // guards what follows; the thread that writes reads it without
   std::shared_ptr<const StateFile> base_;
@@ -163,9 +164,9 @@ void Journal::Impl::append(const JournalRecord& record) {
   if (!broken_.empty()) throw DataError(broken_);
   const auto* round = std::get_if<RoundRecord>(&record);
   assert(round == nullptr || round->round == rounds());
-  std::vector<std::byte> bytes;
-  encode_record(record, bytes);
-  log_->append(bytes);
+  bytes_.clear();
+  encode_record(record, bytes_);
+  log_->append(bytes_);
   if (round != nullptr) {
     const Place place = place_of(*round, log_bytes_);
     const std::scoped_lock lock(mutex_);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <httplib.h>
 
+#include <atomic>
 #include <cassert>
 #include <thread>
 #include <utility>
@@ -45,8 +46,8 @@ std::string Metrics::text() const {
 std::string escape_label(const std::string& text) {
   std::string escaped;
   for (const char c : text) {
-    if (c == '\\' || c == '"') escaped += '\\';
-    escaped += c == '\n' ? ' ' : c;
+    if (c == '\\' || c == '"' || c == '\n') escaped += '\\';
+    escaped += c == '\n' ? 'n' : c;
   }
   return escaped;
 }
@@ -76,10 +77,14 @@ class MetricsEndpoint::Impl {
       throw EngineError(fmt::format(
           "cannot listen on 127.0.0.1:{} for /metrics: the port is in use; choose another --metrics-port",
           port));
-    thread_ = std::thread([this] { server_.listen_after_bind(); });
+    thread_ = std::thread([this] {
+      server_.listen_after_bind();
+      ended_ = true;
+    });
   }
   ~Impl() {
-    while (!server_.is_running()) std::this_thread::yield();  // or stop would come before the start
+    while (!server_.is_running() && !ended_)
+      std::this_thread::yield();  // or stop would come before the start
     server_.stop();
     thread_.join();
   }
@@ -88,6 +93,7 @@ class MetricsEndpoint::Impl {
  private:
   httplib::Server server_;
   int port_ = 0;
+  std::atomic<bool> ended_ = false;
   std::thread thread_;
 };
 

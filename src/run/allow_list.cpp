@@ -27,15 +27,23 @@ std::optional<std::uint32_t> AllowList::find(const std::string& name) const {
 
 bool AllowList::reload() {
   if (!file_) return false;
-  std::error_code error;
-  const auto changed = std::filesystem::last_write_time(*file_, error);
-  if (read_ && (error || changed == *read_)) return false;
-  if (!error) read_ = changed;
+  std::optional<std::string> text;
+  std::string problem;
+  try {
+    text = read_text_file(*file_);
+  } catch (const DataError& error) {
+    problem = error.what();
+  }
+  // What it says, not its time: two changes can come within one tick of the file system's clock.
+  if (looked_ && text == text_) return false;
+  looked_ = true;
+  text_ = text;
+  if (!text) throw ConfigError(problem);
 
   std::map<std::string, std::uint32_t> by_name;
   std::set<std::uint32_t> taken;
   try {
-    for (const auto& [key, value] : toml::parse(read_text_file(*file_), file_->string())) {
+    for (const auto& [key, value] : toml::parse(*text, file_->string())) {
       const auto where = fmt::format("{}:{}", file_->string(), value.source().begin.line);
       const auto worker = value.value_exact<std::int64_t>();
       if (!worker || *worker < 0 || *worker >= workers_)
@@ -45,12 +53,13 @@ bool AllowList::reload() {
         throw ConfigError(fmt::format("{}: worker {} is given to two names", where, *worker));
       by_name[std::string(key.str())] = static_cast<std::uint32_t>(*worker);
     }
-  } catch (const toml::parse_error& problem) {
+  } catch (const toml::parse_error& error) {
     throw ConfigError(
-        fmt::format("{}:{}: {}", file_->string(), problem.source().begin.line, problem.description()));
-  } catch (const DataError& problem) {
-    throw ConfigError(problem.what());
+        fmt::format("{}:{}: {}", file_->string(), error.source().begin.line, error.description()));
   }
+  // An editor that writes a file anew empties it first; that must not send everybody away.
+  if (by_name.empty())
+    throw ConfigError(fmt::format("{}: names nobody; write NAME = WORKER, a line each", file_->string()));
   const bool other = by_name != workers_by_name_;
   workers_by_name_ = std::move(by_name);
   return other;

@@ -20,14 +20,15 @@ class AllowList {
 
   std::optional<std::uint32_t> find(const std::string& name) const;
 
-  /// Reads the file again if it was changed. True if the list is now another. Throws ConfigError, and
-  /// keeps the list it has, if the file makes no sense.
+  /// Looks whether the file was changed. True if the list is now another. Throws ConfigError, once for each
+  /// change, and keeps the list it has, if the file is gone, names nobody or makes no sense.
   bool reload();
 
  private:
   std::optional<std::filesystem::path> file_;
   std::uint32_t workers_;
-  std::optional<std::filesystem::file_time_type> read_;  // the file's time when it was read last
+  bool looked_ = false;
+  std::optional<std::string> text_;  // of the file when it was looked at last; none: it could not be read
   std::map<std::string, std::uint32_t> workers_by_name_;
 };
 

@@ -32,6 +32,8 @@ Audit audit_journal(const TrainConfig& config, const fs::path& folder) {
   audit.rounds = journal.rounds();
   audit.oldest = journal.oldest();
   SnapshotNotes notes = read_notes(saved);
+  if (notes.run_id != config.run_id())
+    throw DataError(fmt::format("'{}' is of another run than the config.toml beside it", folder.string()));
   Tally tally({config.tally_method(), *config.workers, 0, saved.parameters.size(), config.initial_rounds,
                config.clip});
   tally.restore(saved.tally);

@@ -28,8 +28,9 @@ struct ModelFile {
   std::string model_sha256;
 };
 
-/// The model after so many rounds (none: all) as model.pt. BatchNorm's statistics are estimated on the
-/// training set, so it is read only for networks that have them.
+/// The model after so many rounds (none: all) as model.pt. Needs the run's data set: BatchNorm's statistics
+/// are estimated on its training images, and the network takes its shape from them. Throws ConfigError for a
+/// round that the journal does not have.
 ModelFile write_past_model(const TrainConfig& config, const std::filesystem::path& journal,
                            std::optional<std::uint64_t> round, const std::filesystem::path& out);
 

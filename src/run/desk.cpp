@@ -35,11 +35,20 @@ Refusal refuse(Refusal::Kind kind, std::string reason, std::string text) {
   return {kind, std::move(reason), std::move(text)};
 }
 
+/// What a stranger says of itself, fit for one line of a log.
+std::string presentable(std::string text) {
+  constexpr std::size_t kLongest = 64;
+  if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return c < 0x20 || c >= 0x7f; }, '?');
+  return text;
+}
+
 /// For the metrics: what was wrong with a ballot, in a word.
 const char* reason_of(const MessageHeader& expected, std::span<const std::byte> bytes) {
   MessageHeader header;
   std::string problem;
-  if (!decode_header(bytes, header, problem)) return "malformed";
+  if (!decode_header(bytes, header, problem) || header.kind != expected.kind) return "malformed";
   if (header.run_id != expected.run_id) return "wrong_run";
   if (header.worker != expected.worker) return "wrong_worker";
   if (header.round != expected.round) return "wrong_round";
@@ -120,7 +129,8 @@ std::variant<std::unique_ptr<Visit>, Refusal> VoteDesk::join(const std::string& 
       wake_();  // the session before this one learns that it is replaced
     slot.visit = seat->visit;
     slot.visitor = name;
-    log_(fmt::format("{} ({}, {}) joins as worker {}, with {}", name, peer, hello.program(), *worker,
+    log_(fmt::format("{} ({}, {}) joins as worker {}, with {}", name, peer, presentable(hello.program()),
+                     *worker,
                      verdicts_only ? fmt::format("{} verdicts to fetch", published_ - hello.round())
                                    : fmt::format("the snapshot of round {} to fetch", latest->round())));
   }
@@ -134,11 +144,12 @@ void VoteDesk::refused(const std::string& peer, const Refusal& refusal) {
 }
 
 std::optional<Refusal> VoteDesk::answer(const Seat& seat, const v1::Ballot& ballot) {
-  const std::shared_lock casting(box_mutex_);
   Slot& slot = slots_[seat.worker];
   {
     const std::lock_guard lock(mutex_);
     if (slot.visit != seat.visit) return std::nullopt;  // its session is being ended
+    // Not left to next(), which is not asked while a worker does not read what it was sent.
+    if (const auto refusal = sent_away(seat)) return refusal;
     if (!seat.welcomed)
       return refuse(Refusal::Kind::bad_message, "no_welcome",
                     fmt::format("{}: a ballot before the welcome", seat.name));
@@ -155,27 +166,44 @@ std::optional<Refusal> VoteDesk::answer(const Seat& seat, const v1::Ballot& ball
       return refuse(Refusal::Kind::bad_message, "wrong_round",
                     fmt::format("{}: a ballot for round {} while round {} is open", seat.name,
                                 ballot.round() + 1, published_ + 1));
-    slot.answering = true;
+    slot.answering = true;  // the round is not closed before it is false again
   }
   const auto bytes = as_bytes(ballot.message());
+  std::optional<CastBallot> cast;
   std::string problem;
-  const bool good = bytes.empty() || box_.cast(seat.worker, bytes, problem);
-  {
-    const std::lock_guard lock(mutex_);
-    slot.answering = false;
-    if (good)
-      slot.answer = CastBallot{seat.worker, ballot.batch(), ballot.loss(), {bytes.begin(), bytes.end()}};
+  try {
+    cast = CastBallot{seat.worker, ballot.batch(), ballot.loss(), {bytes.begin(), bytes.end()}};
+    if (!bytes.empty() && !box_.cast(seat.worker, bytes, problem)) cast.reset();
+    if (cast) {
+      metrics_.add("signvote_ballots_total", 1,
+                   bytes.empty() ? "result=\"abstained\"" : "result=\"counted\"");
+      metrics_.add("signvote_ballot_bytes_total", static_cast<double>(bytes.size()));
+    }
+  } catch (...) {
+    done_answering(slot, std::nullopt);
+    throw;
   }
-  if (!good) {
-    const MessageHeader expected{MessageKind::ballot, config_.run_id(), ballot.round(), seat.worker,
-                                 parameters_};
-    return refuse(Refusal::Kind::bad_message, reason_of(expected, bytes),
-                  fmt::format("{}: {}", seat.name, problem));
-  }
-  metrics_.add("signvote_ballots_total", 1, bytes.empty() ? "result=\"abstained\"" : "result=\"counted\"");
-  metrics_.add("signvote_ballot_bytes_total", static_cast<double>(bytes.size()));
+  const bool good = cast.has_value();
+  done_answering(slot, std::move(cast));
+  if (good) return std::nullopt;
+  const MessageHeader expected{MessageKind::ballot, config_.run_id(), ballot.round(), seat.worker,
+                               parameters_};
+  return refuse(Refusal::Kind::bad_message, reason_of(expected, bytes),
+                fmt::format("{}: {}", seat.name, problem));
+}
+
+void VoteDesk::done_answering(Slot& slot, std::optional<CastBallot> cast) {
+  const std::lock_guard lock(mutex_);
+  slot.answering = false;
+  slot.answer = std::move(cast);
   changed_.notify_all();
-  return std::nullopt;
+}
+
+std::optional<Refusal> VoteDesk::sent_away(const Seat& seat) const {
+  if (allowed_.find(seat.name) == seat.worker) return std::nullopt;
+  return refuse(
+      Refusal::Kind::not_allowed, "no_longer_allowed",
+      fmt::format("'{}' is no longer on the server's allow-list for worker {}", seat.name, seat.worker));
 }
 
 Visit::Next VoteDesk::next(Seat& seat) {
@@ -184,13 +212,11 @@ Visit::Next VoteDesk::next(Seat& seat) {
     const std::lock_guard lock(mutex_);
     const Slot& slot = slots_[seat.worker];
     if (slot.visit != seat.visit)
-      return refuse(Refusal::Kind::replaced, "replaced",
-                    fmt::format("another session of '{}' took its place", slot.visitor));
-    if (allowed_.find(seat.name) != seat.worker)
       return refuse(
-          Refusal::Kind::not_allowed, "no_longer_allowed",
-          fmt::format("'{}' is no longer on the server's allow-list for worker {}", seat.name, seat.worker));
-    if (slot.owner != seat.name) return Visit::Nothing{};
+          Refusal::Kind::replaced, "replaced",
+          fmt::format("another session took the place of '{}' as worker {}", seat.name, seat.worker));
+    if (const auto refusal = sent_away(seat)) return *refusal;
+    if (slot.owner != seat.name && !finished_) return Visit::Nothing{};
     open_round = published_;
     if (!seat.welcomed) {
       seat.welcomed = true;
@@ -203,7 +229,8 @@ Visit::Next VoteDesk::next(Seat& seat) {
       welcome.set_snapshot(seat.snapshot != nullptr);
       welcome.set_round(seat.round);
       welcome.set_open_round(open_round);
-      welcome.set_voted(slot.answer.has_value() || closing_);
+      // Where there is nothing left to vote on it need not compute a gradient.
+      welcome.set_voted(slot.answer.has_value() || closing_ || open_round >= config_.rounds);
       return serialised(message);
     }
     if (!seat.snapshot && seat.round + 1 == open_round && newest_.Valid()) {
@@ -294,12 +321,12 @@ void VoteDesk::confirm(const MemberRecord& member) {
 }
 
 RoundRecord VoteDesk::close_round() {
-  const std::unique_lock no_more_ballots(box_mutex_);
   RoundRecord record;
   record.round = box_.round();
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     closing_ = true;
+    changed_.wait(lock, [this] { return std::ranges::none_of(slots_, &Slot::answering); });
     for (Slot& slot : slots_)
       if (slot.answer) record.ballots.push_back(*std::exchange(slot.answer, std::nullopt));
   }
@@ -323,8 +350,9 @@ void VoteDesk::finish() {
 void VoteDesk::wait_until_all_know(double seconds) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] {
-    return std::ranges::all_of(slots_,
-                               [](const Slot& slot) { return slot.owner.empty() || slot.knows_the_end; });
+    for (std::uint32_t m = 0; m < slots_.size(); ++m)
+      if (!slots_[m].knows_the_end && allowed_.find(slots_[m].owner) == m) return false;
+    return true;
   });
 }
 

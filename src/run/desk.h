@@ -15,7 +15,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -57,15 +56,16 @@ class VoteDesk : public Desk {
   std::vector<MemberRecord> newcomers();
   void confirm(const MemberRecord& member);
 
-  /// Decides the round. Ballots that come from now on are late.
+  /// Decides the round, with the ballots that have come; those that come from now on are late.
   RoundRecord close_round();
 
   /// The verdict of the round closed last is on the disk: it may leave, and the next round is open.
   void publish(const std::vector<std::byte>& verdict);
 
-  /// No more rounds: sessions end when they have fetched everything.
+  /// No more rounds: sessions end when they have fetched everything, also those of newcomers.
   void finish();
-  /// Waits until every worker that ever came knows the end; those that are away have so many seconds.
+  /// Waits until every worker that ever came, and may still come, knows the end; those that are away have so
+  /// many seconds.
   void wait_until_all_know(double seconds);
 
   /// Reads the allow-list again if it was changed; those no longer on it are sent away. True: changed.
@@ -84,6 +84,8 @@ class VoteDesk : public Desk {
   };
 
   std::optional<Refusal> answer(const Seat& seat, const v1::Ballot& ballot);
+  void done_answering(Slot& slot, std::optional<CastBallot> cast);
+  std::optional<Refusal> sent_away(const Seat& seat) const;
   Visit::Next next(Seat& seat);
   void leave(const Seat& seat);
   std::uint32_t answers() const;
@@ -96,8 +98,7 @@ class VoteDesk : public Desk {
   Metrics& metrics_;
   std::function<void(const std::string&)> log_;
 
-  std::shared_mutex box_mutex_;  // shared: a ballot is cast; exclusive: the round is closed
-  std::mutex mutex_;             // all below; taken after box_mutex_ where both are
+  std::mutex mutex_;  // all below; a ballot is looked at and a round decided without it
   std::condition_variable changed_;
   AllowList allowed_;
   std::vector<Slot> slots_;

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "run/record.h"
+#include "run/run_progress.h"
 
 namespace signvote {
 

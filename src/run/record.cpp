@@ -128,9 +128,10 @@ double mean_loss(const std::vector<double>& losses, const std::vector<std::uint3
 }
 
 Error nobody_voted(const TrainConfig& config, std::uint64_t round) {
-  return Error(fmt::format("round {}: every worker's gradient is NaN or infinite{}, the model has diverged; try a "
-                           "smaller --step",
-                           round + 1, config.absent.empty() ? "" : ", or the worker is --absent"));
+  return Error(
+      fmt::format("round {}: every worker's gradient is NaN or infinite{}, the model has diverged; try a "
+                  "smaller --step",
+                  round + 1, config.absent.empty() ? "" : ", or the worker is --absent"));
 }
 
 }  // namespace signvote

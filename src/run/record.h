@@ -9,25 +9,15 @@
 #include <vector>
 
 #include "base/files.h"
-#include "engine/engine.h"
 #include "learn/dataset.h"
 #include "learn/models.h"
 #include "run/config.h"
+#include "run/run_progress.h"
 #include "signvote/error.h"
 #include "signvote/tally.h"
 #include "signvote/thread_pool.h"
 
 namespace signvote {
-
-/// How far a run is.
-struct RunProgress {
-  std::uint64_t rounds = 0;     // finished
-  std::uint64_t absences = 0;   // ballots that were not there
-  double samples = 0;           // that gradients were computed of
-  double seconds = 0;           // spent on the run so far,
-  double training_seconds = 0;  // and of these not on evaluating and saving
-  Traffic traffic;
-};
 
 class Record {
  public:

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "journal/journal.h"
-#include "run/record.h"
+#include "run/run_progress.h"
 #include "tally/ballot_box.h"
 
 namespace signvote {

@@ -55,6 +55,7 @@ class Server {
       : options_(options),
         config_(options.config),
         hooks_(hooks),
+        allowed_(options.allow, *config_.workers),
         folder_(config_.out),
         lock_(folder_),
         pool_(config_.thread_count(), use_one_torch_thread),
@@ -134,12 +135,13 @@ class Server {
   /// The server's half of the paper's round: tally, journal, verdict, step. Returns the mean loss.
   double round() {
     const Clock::time_point start = Clock::now();
-    RoundRecord record;
-    timed("decide", [&] { record = desk_->close_round(); });
+    JournalRecord entry;  // as the journal takes it, without another copy of all ballots
+    timed("decide", [&] { entry = desk_->close_round(); });
+    const RoundRecord& record = std::get<RoundRecord>(entry);
     const auto voted =
         std::ranges::count_if(record.ballots, [](const CastBallot& b) { return !b.message.empty(); });
     if (voted == 0) throw nobody_voted(config_, record.round);
-    timed("journal", [&] { journal_->append(record); });
+    timed("journal", [&] { journal_->append(entry); });
     timed("publish", [&] {
       desk_->publish(record.verdict);
       server_->wake();
@@ -273,8 +275,7 @@ class Server {
   }
 
   void listen() {
-    desk_.emplace(config_, replicas_.size(), box_, *journal_, AllowList(options_.allow, *config_.workers),
-                  owners_, metrics_, log_);
+    desk_.emplace(config_, replicas_.size(), box_, *journal_, allowed_, owners_, metrics_, log_);
     VoteServerOptions listen = options_.listen;
     listen.largest_message = kHeaderBytes + 2 * ((replicas_.size() + 7) / 8);
     server_.emplace(listen, *desk_);
@@ -304,6 +305,7 @@ class Server {
     if (hooks_.warn) hooks_.warn(line);
   };
   std::mutex log_mutex_;
+  AllowList allowed_;  // looked at before anything is made
   fs::path folder_;
   FolderLock lock_;
   ThreadPool pool_;

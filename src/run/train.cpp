@@ -80,13 +80,14 @@ class Run {
 
   TrainResult go() {
     const std::uint64_t last = std::min(config_.rounds, hooks_.pause_after);
-    bool stopped = false;
+    bool stopped = alone() && stop_requested();
     engine_->wait_for_all();  // from here on the totals are those of all shards
     while (rounds_ < last && !stopped) {
       const double loss = round(stopped);
       ++rounds_;
       const bool evaluated = rounds_ % config_.eval_every == 0 || rounds_ == config_.rounds;
       if (evaluated && record_) record_->test(progress(), loss);
+      stopped = stopped || (alone() && stop_requested());
       if (rounds_ % config_.save_every == 0 || rounds_ == last || stopped) save();
       if (record_ && hooks_.progress)
         hooks_.progress({{}, rounds_, config_.rounds, record_->accuracy(), loss, evaluated});
@@ -100,6 +101,8 @@ class Run {
   }
 
  private:
+  /// Then it may stop at any time; several processes have to agree on a round.
+  bool alone() const { return engine_->hosted().size() == batches_.size(); }
   bool stop_requested() const { return hooks_.stop != nullptr && *hooks_.stop; }
 
   /// The paper on one page: gradient, ballot, engine, tally, verdict, step. Returns the mean loss, and

@@ -88,7 +88,7 @@ class Worker {
   void session() {
     if (!client_.send(hello()) || !receive() || !take_welcome()) return;
     while (!stop_requested() && !finished_) {
-      if (round_ == open_round_ && !voted_) {
+      if (round_ == open_round_ && !voted_ && round_ < config_.rounds) {
         if (!vote()) return;
         voted_ = true;
       }
@@ -134,6 +134,9 @@ class Worker {
           fmt::format("the server at {} now has another run, or another worker's number for this one; start "
                       "this worker again",
                       options_.client.connect));
+    TrainConfig now;
+    parse_config(welcome.config(), "the server's settings", now);
+    config_.rounds = now.rounds;  // the one thing that a server started again may have changed
     open_round_ = welcome.open_round();
     voted_ = welcome.voted();
     if (welcome.snapshot()) {

@@ -90,6 +90,20 @@ class Usage(Case):
             ]
         )
 
+    def test_absences(self):
+        self.refuse_train(
+            [
+                (["--absent", value], f"--absent is '{value}'; write it like 2@5-9,0@12")
+                for value in ("x", "1", "1@", "@3", "1@0", "1@5-3", "1@3-", "1@-3", "1@3,,", "-1@3", "1@3-4-5", "1 @3")
+            ]
+        )
+        self.refuse_train([(small(absent="0@1,3@2"), "--absent names worker 3; there are 3, from 0 to 2")])
+
+    def test_an_engine_of_several_programs(self):
+        self.refuse_train(
+            [(["--engine", "grpc"], ["--engine grpc is started in parts", "signvote server", "signvote worker"])]
+        )
+
     def test_a_figure_that_the_data_cannot_serve(self):
         self.refuse(
             2,
@@ -263,7 +277,8 @@ class FullDisk(Case):
 
 class Help(Case):
     def test_of_every_command(self):
-        for command in ([], ["train"], ["reproduce", "figure1"], ["data", "fetch"], ["eval"]):
+        for command in ([], ["train"], ["reproduce", "figure1"], ["data", "fetch"], ["eval"], ["server"],
+                        ["worker"], ["journal"]):  # fmt: skip
             result = self.succeed(*command, "--help")
             self.assertEqual(result.stderr, "")
             examples = [line for line in result.stdout.splitlines() if line.startswith("  signvote ")]

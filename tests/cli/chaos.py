@@ -62,11 +62,11 @@ def write_toml(file, options):
 class Certificates:
     """By openssl, as somebody may who does not use ours."""
 
-    def __init__(self, folder, workers):
+    def __init__(self, folder, workers, host="127.0.0.1"):
         self.folder = folder
         folder.mkdir()
         self._openssl("req", "-x509", *self._new_key("ca"), "-subj", "/CN=chaos ca", "-days", 2, "-out", "ca.pem")
-        self._sign("server", "subjectAltName=IP:127.0.0.1,DNS:localhost")
+        self._sign("server", f"subjectAltName=IP:{host},DNS:localhost")
         for name in workers:
             self._sign(name, "extendedKeyUsage=clientAuth")
 

@@ -4,11 +4,12 @@
 """
 
 import os
+import pathlib
 import re
 import signal
 import subprocess
 
-from chaos import Certificates, Server, Worker, wait_until, write_toml
+from chaos import Certificates, Server, Worker, free_port, wait_until, write_toml
 from helper import ENVIRONMENT, SIGNVOTE, TIMEOUT, Case, cifar10, main, metrics, mnist, summary
 
 # What depends on where a run was made, not on what was learnt.
@@ -118,6 +119,25 @@ class Conformance(Case):
         self.assert_same(self.finish_grpc(server, workers), expected)
 
 
+class WalkThrough(Case):
+    """docs/engines.md's five minutes, typed as they stand there (but for the port, and fewer rounds)."""
+
+    def test_the_three_hashes_agree(self):
+        text = (pathlib.Path(__file__).parents[2] / "docs/engines.md").read_text()
+        script = re.search(r"## Five minutes on one machine\n.*?```sh\n(.*?)```", text, re.S)[1]
+        self.assertEqual((script.count(":7000"), script.count("rounds = 60")), (2, 1))
+        script = script.replace(":7000", f":{free_port()}").replace("rounds = 60", "rounds = 6")
+        (self.folder / "build").symlink_to(pathlib.Path(SIGNVOTE).parent)
+        (self.folder / "cache/signvote").mkdir(parents=True)
+        (self.folder / "cache/signvote/mnist").symlink_to(mnist())
+        (self.folder / "typed.sh").write_text(script)  # a file, for mpirun would eat what is typed ahead
+        result = subprocess.run(["bash", "-e", "typed.sh"], stdin=subprocess.DEVNULL, cwd=self.folder, text=True,
+                                capture_output=True, timeout=TIMEOUT, env={**ENVIRONMENT, "XDG_CACHE_HOME": str(self.folder / "cache")})  # fmt: skip
+        self.assertEqual(result.returncode, 0, result.stderr)
+        hashes = re.findall(r'"model_sha256": "([0-9a-f]{64})"', result.stdout)
+        self.assertEqual((len(hashes), len(set(hashes))), (3, 1), result.stdout + result.stderr)
+
+
 class DeadRank(Case):
     """A rank that is killed ends the job; --resume goes on from the last save."""
 
@@ -138,7 +158,7 @@ class DeadRank(Case):
         self.assertNotEqual(job.returncode, 0)
         self.assertRegex(said, re.compile("killed|signal 9", re.I))
         self.assertFalse((out / "summary.json").exists())
-        self.assertEqual([pid for pid in ranks if os.path.exists(f"/proc/{pid}") and not self.is_zombie(pid)], [])
+        wait_until("all ranks end", lambda: all(self.is_gone(pid) for pid in ranks))
         result = mpirun(2, "train", "--resume", out)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.succeed("train", "--config", config, "--out", self.folder / "local")
@@ -154,7 +174,7 @@ class DeadRank(Case):
         return words[0] == SIGNVOTE and str(out) in words
 
     @staticmethod
-    def is_zombie(pid):
+    def is_gone(pid):
         try:
             with open(f"/proc/{pid}/stat") as file:
                 return file.read().rpartition(")")[2].split()[0] == "Z"

@@ -317,5 +317,84 @@ TEST(Tally, RefusesOptionsThatMakeNoSense) {
   EXPECT_THROW(Tally({Method::it, 1, 0, 1, 100, 11.5}), ConfigError);
 }
 
+// --- Forgetting a worker -------------------------------------------------------------------------
+
+TEST(Tally, ForgetsAWorkerAsIfItHadNeverVoted) {
+  EXPECT_TRUE(rc::check("its state is gone, the others' is not", [](std::uint64_t seed) {
+    const auto n = *rc::gen::inRange<std::size_t>(1, 1200);
+    const auto at = *rc::gen::inRange<std::size_t>(0, 12);
+    const auto who = *rc::gen::inRange<std::uint32_t>(0, 5);
+    Script script = make_script(seed, n, 5, 20, 0.2, 3);
+    if (seed % 4 == 0) script.options.method = Method::mv;
+    Tally tally(script.options);
+    SignVector verdict;
+    for (std::size_t t = 0; t < at; ++t) tally.decide(script.present[t], verdict);
+    Tally before(script.options);
+    before.restore(tally.snapshot());
+
+    tally.forget(who);
+    const auto none = tally.half_errors(who);
+    RC_ASSERT(std::ranges::count(none, 0) == static_cast<std::ptrdiff_t>(none.size()));
+    RC_ASSERT(none.size() == (script.options.method == Method::it ? n : 0));
+    RC_ASSERT(tally.rounds_of(who) == 0U);
+    RC_ASSERT(tally.total_half_errors(who) == 0);
+    RC_ASSERT(tally.rounds() == at);
+    for (std::uint32_t m = 0; m < 5; ++m) {
+      if (m == who) continue;
+      RC_ASSERT(tally.rounds_of(m) == before.rounds_of(m));
+      RC_ASSERT(tally.half_errors(m) == before.half_errors(m));
+      RC_ASSERT(tally.total_half_errors(m) == before.total_half_errors(m));
+    }
+
+    // Saved and restored it goes on to the same bytes; twice is once.
+    Tally restored(script.options);
+    restored.restore(tally.snapshot());
+    tally.forget(who);
+    RC_ASSERT(restored.snapshot() == tally.snapshot());
+    const auto rest = verdicts(tally, script, at);
+    RC_ASSERT(verdicts(restored, script, at) == rest);
+    RC_ASSERT(restored.snapshot() == tally.snapshot());
+  }));
+}
+
+TEST(Tally, DecidesWithoutAForgottenWorkerAsBefore) {
+  EXPECT_TRUE(rc::check("while it stays away, nobody can tell", [](std::uint64_t seed) {
+    const auto at = *rc::gen::inRange<std::size_t>(0, 12);
+    const auto who = *rc::gen::inRange<std::uint32_t>(0, 5);
+    Script script = make_script(seed, 300, 5, 20, 0.2, 3);
+    for (std::size_t t = at; t < 20; ++t) script.present[t][who] = nullptr;
+    Tally kept(script.options);
+    SignVector verdict;
+    for (std::size_t t = 0; t < at; ++t) kept.decide(script.present[t], verdict);
+    Tally forgetful(script.options);
+    forgetful.restore(kept.snapshot());
+    forgetful.forget(who);
+    RC_ASSERT(verdicts(forgetful, script, at) == verdicts(kept, script, at));
+    RC_ASSERT(forgetful.rounds_of(who) == 0U);
+    for (std::uint32_t m = 0; m < 5; ++m)
+      if (m != who) RC_ASSERT(forgetful.half_errors(m) == kept.half_errors(m));
+  }));
+}
+
+TEST(Tally, AForgottenWorkersSuccessorStartsFromNothing) {
+  // It has no say until its initial rounds are over: the verdicts are the others' alone.
+  const Script script = make_script(7, 300, 5, 40, 0, 3);
+  Tally tally(script.options);
+  SignVector verdict, other;
+  for (std::size_t t = 0; t < 20; ++t) tally.decide(script.present[t], verdict);
+  tally.forget(4);
+  EXPECT_EQ(tally.rounds_of(4), 0U);
+  for (std::size_t t = 20; t < 22; ++t) {
+    auto without = script.present[t];
+    without[4] = nullptr;
+    Tally alone(script.options);
+    alone.restore(tally.snapshot());
+    alone.decide(without, other);
+    tally.decide(script.present[t], verdict);
+    EXPECT_TRUE(verdict == other) << "round " << t;
+  }
+  EXPECT_EQ(tally.rounds_of(4), 2U);
+}
+
 }  // namespace
 }  // namespace signvote

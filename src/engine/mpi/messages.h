@@ -20,6 +20,11 @@ namespace signvote::mpi {
 constexpr int kBallotTag = 1;
 constexpr int kVerdictTag = 2;
 
+/// A message goes in pieces of so many bytes; the first one that is shorter, if only empty, is its last. Open
+/// MPI sends what is below 64 KB by TCP without asking the receiver first. Longer ones wait for its answer,
+/// several times over: at 100 Mbit/s and N = 10^7 a round then took 290 ms instead of 200.
+constexpr std::size_t kPieceBytes = 60 * 1024;
+
 /// The coordinates of a rank: whole words, so that slices are copies. Empty where ranks outnumber words.
 struct Shard {
   std::uint64_t first_word = 0;

@@ -21,7 +21,7 @@ void check(int code, const std::string& doing);
 class BackOff {
  public:
   /// Sleeps about an eighth of the time since the last news, so that waiting is prolonged by no more than
-  /// that, and 0.5 ms at most.
+  /// that, and 0.2 ms at most.
   void pause();
   void news() { since_ = Clock::now(); }
   std::chrono::duration<double> waited() const { return Clock::now() - since_; }

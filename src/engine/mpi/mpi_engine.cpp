@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
-#include <climits>
+#include <memory>
 #include <numeric>
 #include <tuple>
 
@@ -18,26 +18,25 @@ namespace {
 /// After so long a wait in which a stop is asked for, whoever asked is told that others are waited for.
 constexpr std::chrono::duration<double> kPatience{1.0};
 
-/// One message a round from every other rank, taken as they come. Each is looked at before it is received:
-/// what is longer than it may be would be written past the end of a buffer by Open MPI 4.1 (from some 64 KB
-/// on), instead of being an error.
+/// One message a round from every other rank, taken as they come. Each piece is looked at before it is
+/// received: what is longer than its buffer would be written past the buffer's end by Open MPI 4.1 (from some
+/// 64 KB on), instead of being an error.
 class Inbox {
  public:
-  Inbox(std::uint32_t ranks, int tag)
-      : tag_(tag),
-        most_bytes_(ranks),
-        missing_(ranks),
-        buffers_(ranks),
-        requests_(ranks, MPI_REQUEST_NULL),
-        done_(ranks),
-        statuses_(ranks) {}
+  Inbox(std::uint32_t ranks, int tag) : tag_(tag), letters_(ranks) {}
 
-  /// REQUIRES: bytes <= INT_MAX.
-  void expect_at_most(std::uint32_t from, std::size_t bytes) { most_bytes_[from] = bytes; }
+  void expect_at_most(std::uint32_t from, std::size_t bytes) {
+    letters_[from].most_bytes = bytes;
+    letters_[from].bytes = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  }
 
   void begin_round() {
-    for (std::size_t r = 0; r < missing_.size(); ++r) missing_[r] = most_bytes_[r] > 0 ? 1 : 0;
-    left_ = static_cast<std::size_t>(std::ranges::count(missing_, std::uint8_t{1}));
+    left_ = 0;
+    for (Letter& letter : letters_) {
+      letter.size = 0;
+      letter.begun = letter.bytes == nullptr;
+      if (!letter.begun) ++left_;
+    }
   }
 
   bool complete() const { return left_ == 0; }
@@ -47,50 +46,76 @@ class Inbox {
 
   /// Begins to receive what is there.
   void start() {
-    for (std::size_t r = 0; r < missing_.size(); ++r) {
-      if (missing_[r] == 0) continue;
-      const std::string doing = fmt::format("to receive from rank {}", r);
-      int found = 0;
-      MPI_Message message = MPI_MESSAGE_NULL;
-      MPI_Status status;
-      mpi::check(MPI_Improbe(static_cast<int>(r), tag_, MPI_COMM_WORLD, &found, &message, &status), doing);
-      if (found == 0) continue;
-      int bytes = 0;
-      mpi::check(MPI_Get_count(&status, MPI_BYTE, &bytes), doing);
-      if (static_cast<std::size_t>(bytes) > most_bytes_[r])
-        throw EngineError(fmt::format("rank {} sends {} bytes where {} are the most that makes sense", r,
-                                      bytes, most_bytes_[r]));
-      missing_[r] = 0;
-      buffers_[r].resize(static_cast<std::size_t>(bytes));
-      mpi::check(MPI_Imrecv(buffers_[r].data(), bytes, MPI_BYTE, &message, &requests_[r]), doing);
-    }
+    for (std::uint32_t r = 0; r < letters_.size(); ++r)
+      while (!letters_[r].begun && start_piece(r)) continue;
   }
 
   /// take(rank, bytes) for what has come. Returns whether anything has.
   bool poll(const auto& take) {
     start();
+    if (requests_.empty()) return false;
+    done_.resize(requests_.size());
+    statuses_.resize(requests_.size());
     int count = 0;
     const int code = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count, done_.data(),
                                   statuses_.data());
     if (code != MPI_ERR_IN_STATUS) mpi::check(code, "to receive");
     if (count == MPI_UNDEFINED || count == 0) return false;
     for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
-      const auto from = static_cast<std::uint32_t>(done_[i]);
+      const std::uint32_t from = senders_[static_cast<std::size_t>(done_[i])];
       if (code == MPI_ERR_IN_STATUS)
         mpi::check(statuses_[i].MPI_ERROR, fmt::format("to receive from rank {}", from));
+      Letter& letter = letters_[from];
+      if (--letter.on_their_way > 0 || !letter.begun) continue;
       --left_;
-      take(from, std::span<const std::byte>(buffers_[from]));
+      take(from, std::span<const std::byte>(letter.bytes.get(), letter.size));
+    }
+    if (!in_flight()) {
+      requests_.clear();
+      senders_.clear();
     }
     return true;
   }
 
  private:
+  struct Letter {
+    std::size_t most_bytes = 0;
+    std::unique_ptr<std::byte[]> bytes;  // none: of the own rank
+    std::size_t size = 0;                // of all pieces seen so far
+    bool begun = true;                   // to receive the last piece
+    std::size_t on_their_way = 0;        // pieces
+  };
+
+  /// False: there is none.
+  bool start_piece(std::uint32_t from) {
+    Letter& letter = letters_[from];
+    const std::string doing = fmt::format("to receive from rank {}", from);
+    int found = 0;
+    MPI_Message message = MPI_MESSAGE_NULL;
+    MPI_Status status;
+    mpi::check(MPI_Improbe(static_cast<int>(from), tag_, MPI_COMM_WORLD, &found, &message, &status), doing);
+    if (found == 0) return false;
+    int bytes = 0;
+    mpi::check(MPI_Get_count(&status, MPI_BYTE, &bytes), doing);
+    const auto size = static_cast<std::size_t>(bytes);
+    if (size > mpi::kPieceBytes || size > letter.most_bytes - letter.size)
+      throw EngineError(fmt::format("rank {} sends {} bytes after {} where {} are the most that makes sense",
+                                    from, size, letter.size, letter.most_bytes));
+    mpi::check(MPI_Imrecv(letter.bytes.get() + letter.size, bytes, MPI_BYTE, &message,
+                          &requests_.emplace_back(MPI_REQUEST_NULL)),
+               doing);
+    senders_.push_back(from);
+    letter.size += size;
+    letter.begun = size < mpi::kPieceBytes;
+    ++letter.on_their_way;
+    return true;
+  }
+
   int tag_;
-  std::vector<std::size_t> most_bytes_;  // by rank, as all here; 0 for the own
-  std::vector<std::uint8_t> missing_;    // not seen yet
-  std::size_t left_ = 0;                 // not taken yet
-  std::vector<std::vector<std::byte>> buffers_;
+  std::vector<Letter> letters_;  // by rank
+  std::size_t left_ = 0;         // letters not taken yet
   std::vector<MPI_Request> requests_;
+  std::vector<std::uint32_t> senders_;  // of those
   std::vector<int> done_;
   std::vector<MPI_Status> statuses_;
 };
@@ -120,7 +145,7 @@ std::vector<std::vector<std::uint32_t>> host_workers(std::span<const std::uint32
 class MpiEngine::Impl {
  public:
   Impl(const MpiSession& session, MpiEngineOptions options, ThreadPool* pool)
-      : options_(checked(std::move(options), session.ranks())),
+      : options_(std::move(options)),
         rank_(session.rank()),
         ranks_(session.ranks()),
         shards_(shards(options_.tally.end, session.ranks())),
@@ -128,13 +153,13 @@ class MpiEngine::Impl {
         ballot_inbox_(ranks_, mpi::kBallotTag),
         verdict_inbox_(ranks_, mpi::kVerdictTag),
         ballot_messages_(ranks_),
-        sends_(2 * std::size_t{ranks_}, MPI_REQUEST_NULL),
         ballots_(options_.tally.workers),
         votes_(options_.tally.workers),
         shard_ballots_(options_.tally.workers),
         losses_(options_.tally.workers),
         verdict_(options_.tally.end),
         sent_(ranks_) {
+    assert(options_.tally.begin == 0 && options_.hosted.size() == ranks_);
     if (learns()) totals_.resize(options_.tally.workers);
     for (std::uint32_t r = 0; r < ranks_; ++r) {
       if (r == rank_) continue;
@@ -214,23 +239,6 @@ class MpiEngine::Impl {
 
   static Traffic plus(Traffic a, const Traffic& b) { return a += b; }
 
-  /// Before anything is allocated.
-  static MpiEngineOptions checked(MpiEngineOptions options, std::uint32_t ranks) {
-    assert(options.tally.begin == 0 && options.hosted.size() == ranks);
-    std::size_t longest = 0;
-    for (const mpi::Shard& shard : shards(options.tally.end, ranks)) {
-      longest = std::max(longest, mpi::most_verdict_bytes(shard, options.tally.workers));
-      for (const auto& workers : options.hosted)
-        longest = std::max(longest, mpi::most_ballot_bytes(shard, workers.size()));
-    }
-    if (longest > INT_MAX)
-      throw EngineError(
-          fmt::format("messages between ranks would have up to {} bytes, and MPI takes {}: use "
-                      "more ranks, so that each has fewer workers and coordinates",
-                      longest, INT_MAX));
-    return options;
-  }
-
   bool learns() const { return options_.tally.method == Method::it; }
 
   std::vector<std::int64_t> shard_totals() const {
@@ -240,8 +248,8 @@ class MpiEngine::Impl {
     return totals;
   }
 
-  /// While one message is on its way the next is encoded. Each rank begins with its neighbour, so that not
-  /// all send to the same one at once.
+  /// While one message is on its way the next is encoded; nothing else comes between them, for the line must
+  /// not run dry. Each rank begins with its neighbour, so that not all send to the same one at once.
   void send_ballots(bool stop) {
     mpi::WorkersTrailer trailer;
     trailer.stop = stop;
@@ -257,9 +265,8 @@ class MpiEngine::Impl {
       const std::uint32_t to = (rank_ + i) % ranks_;
       std::vector<std::byte>& message = ballot_messages_[to];
       mpi::encode_ballots(round_, hosted()[0], shards_[to], present, trailer, joined_, message);
-      send(to, mpi::kBallotTag, message, sends_[to]);
+      send(to, mpi::kBallotTag, message);
       sent_[rank_].ballot_bytes += message.size();
-      ballot_inbox_.poll([this](std::uint32_t from, auto bytes) { take_ballots(from, bytes); });
     }
     for (const std::uint32_t worker : hosted()) {
       if (ballots_[worker] == nullptr) continue;
@@ -289,7 +296,7 @@ class MpiEngine::Impl {
     if (ranks_ > 1) mpi::encode_verdict(round_, slice_, trailer, verdict_message_);
     for (std::uint32_t i = 1; i < ranks_; ++i) {
       const std::uint32_t to = (rank_ + i) % ranks_;
-      send(to, mpi::kVerdictTag, verdict_message_, sends_[ranks_ + to]);
+      send(to, mpi::kVerdictTag, verdict_message_);
     }
     sent_[rank_] = trailer.traffic;
     totals_ = trailer.totals;
@@ -312,10 +319,15 @@ class MpiEngine::Impl {
         fmt::format("round {}: the {} of rank {} cannot be used: {}", round_.round + 1, what, from, problem));
   }
 
-  void send(std::uint32_t to, int tag, std::span<const std::byte> message, MPI_Request& request) const {
-    mpi::check(MPI_Isend(message.data(), static_cast<int>(message.size()), MPI_BYTE, static_cast<int>(to),
-                         tag, MPI_COMM_WORLD, &request),
-               fmt::format("to send to rank {}", to));
+  void send(std::uint32_t to, int tag, std::span<const std::byte> message) {
+    for (bool last = false; !last;) {
+      const auto piece = message.first(std::min(message.size(), mpi::kPieceBytes));
+      mpi::check(MPI_Isend(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, static_cast<int>(to), tag,
+                           MPI_COMM_WORLD, &sends_.emplace_back(MPI_REQUEST_NULL)),
+                 fmt::format("to send to rank {}", to));
+      message = message.subspan(piece.size());
+      last = piece.size() < mpi::kPieceBytes;
+    }
   }
 
   void take_all(Inbox& inbox, const auto& take) {
@@ -332,9 +344,9 @@ class MpiEngine::Impl {
   }
 
   void finish_sends() {
-    for (std::size_t i = 0; i < sends_.size(); ++i)
-      mpi::wait(sends_[i], fmt::format("to send to rank {}", i % ranks_),
-                [this](const mpi::BackOff& back_off) { look_for_stop(back_off); });
+    for (MPI_Request& request : sends_)
+      mpi::wait(request, "to send", [this](const mpi::BackOff& back_off) { look_for_stop(back_off); });
+    sends_.clear();
   }
 
   void look_for_stop(const mpi::BackOff& back_off) {
@@ -354,7 +366,7 @@ class MpiEngine::Impl {
   Inbox verdict_inbox_;
   std::vector<std::vector<std::byte>> ballot_messages_;  // by rank they go to
   std::vector<std::byte> verdict_message_;
-  std::vector<MPI_Request> sends_;  // of ballots by rank, then of the verdict
+  std::vector<MPI_Request> sends_;  // of all pieces
 
   // This round's.
   mpi::RoundId round_;

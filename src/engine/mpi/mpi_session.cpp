@@ -29,7 +29,7 @@ void BackOff::pause() {
   if (share < microseconds(20))
     std::this_thread::yield();
   else
-    std::this_thread::sleep_for(std::min(share, microseconds(500)));
+    std::this_thread::sleep_for(std::min(share, microseconds(200)));
 }
 
 void wait(MPI_Request& request, const std::string& doing, const std::function<void(const BackOff&)>& idle) {

@@ -1,0 +1,392 @@
+"""`server`, `worker` and `journal` as their users call them: what is refused and how, and what a journal is good for.
+
+That runs end in the same bytes as on other engines is conformance_test.py's; what kills do to them, chaos_test.py's.
+"""
+
+import functools
+import json
+import pathlib
+import re
+import shutil
+import tempfile
+import urllib.error
+import urllib.request
+
+import chaos
+from chaos import Certificates, free_port, wait_until, write_toml
+from helper import TIMEOUT, Case, contents, main, mnist, run, small, summary
+
+SETTINGS = {"data": mnist(), "batches": "4,6", "rounds": 6, "initial_rounds": 2, "save_every": 2, "eval_every": 3,
+            "threads": 1}  # fmt: skip
+NAMES = ("worker-0", "worker-1")
+
+
+class Server(chaos.Server):
+    """Without TLS."""
+
+    def arguments(self):
+        return ["server", "--config", self.config, "--listen", f"{self.host}:{self.port}", "--state", self.state,
+                "--insecure", *self.flags]  # fmt: skip
+
+
+class Worker(chaos.Worker):
+    def __init__(self, name, folder, server, *flags):
+        super().__init__(name, folder, server, None, SETTINGS["data"], "--threads", 1, *flags)
+
+    def arguments(self):
+        return ["worker", "--connect", f"{self.server.host}:{self.server.port}", "--insecure", "--name", self.name,
+                "--data", self.data, *self.flags]  # fmt: skip
+
+
+class NetworkCase(Case):
+    def server(self, *flags, settings=SETTINGS, **options):
+        server = Server(self.folder, write_toml(self.folder / "run.toml", settings), None, *flags, **options)
+        self.addCleanup(server.close)
+        return server
+
+    def worker(self, name, server, *flags):
+        worker = Worker(name, self.folder, server, *flags)
+        self.addCleanup(worker.close)
+        return worker
+
+    def finish(self, server, *workers):
+        for program in (server, *workers):
+            self.assertEqual(program.wait(), 0, program.tail(40))
+
+    def run_all(self, server):
+        server.start()
+        self.finish(server, *[self.worker(name, server).start() for name in NAMES])
+        return server.state
+
+    def fails(self, code, *arguments, says):
+        """As refuse, but for a program that may have logged something first."""
+        result = run(*arguments)
+        self.assertEqual(result.returncode, code, result.stderr)
+        self.assertEqual(len(re.findall("^signvote: ", result.stderr, re.M)), 1, result.stderr)
+        last = result.stderr.splitlines()[-1]
+        self.assertTrue(last.startswith("signvote: "), result.stderr)
+        for words in [says] if isinstance(says, str) else says:
+            self.assertIn(str(words), last)
+
+    def model_sha256(self, state, *flags):
+        result = self.succeed("journal", state, "model", "--out", self.folder / "model.pt", *flags)
+        return re.search(r"^model sha256 +(\w{64})$", result.stdout, re.M)[1]
+
+
+class ServerFlags(Case):
+    def command(self, *flags, listen="127.0.0.1:0", **settings):
+        return ["server", *small(**settings), "--listen", listen, "--state", self.folder / "state", *flags]
+
+    def test_what_makes_no_sense(self):
+        key = self.folder / "none.key"
+        cases = [
+            (["server", *small(), "--state", self.folder / "state", "--insecure"], "--listen is required"),
+            (["server", *small(), "--listen", "127.0.0.1:0", "--insecure"], "--state is required"),
+            (self.command(), "--cert, --key and --client-ca are needed"),
+            (self.command("--cert", key, "--key", key), "--cert, --key and --client-ca are needed"),
+            (self.command("--insecure", "--cert", key), "--insecure does without"),
+            (self.command("--insecure", "--client-ca", key), "--insecure does without"),
+            (self.command("--insecure", "--deadline", "5s"), "--deadline needs a --quorum"),
+            (self.command("--insecure", "--quorums", "2/3"), "did you mean --quorum?"),
+            (self.command("--insecure", rounds=0), "--rounds is '0'"),
+            (self.command("--insecure", listen="127.0.0.1:65535"), "give a --metrics-port"),
+        ]
+        cases += [(self.command("--insecure", "--quorum", quorum), f"--quorum is '{quorum}'; write K/3")
+                  for quorum in ("0/3", "4/3", "2/4", "x", "2/", "2/3/3")]  # fmt: skip
+        cases += [(self.command("--insecure", "--quorum", "2/3", "--deadline", time), f"--deadline is '{time}'; write a time")
+                  for time in ("s", "0s", "5d", "nan", "1e99h")]  # fmt: skip
+        cases += [(self.command("--insecure", "--metrics-port", port), f"--metrics-port is '{port}'; write a port, or off")
+                  for port in ("x", "65536")]  # fmt: skip
+        cases += [(self.command("--insecure", "--keep", keep), f"--keep is '{keep}'; write a whole number") for keep in ("-1", "1.5")]
+        cases += [(self.command("--insecure", listen=listen), f"--listen is '{listen}'")
+                  for listen in ("localhost", ":7000", "127.0.0.1:65536")]  # fmt: skip
+        self.refuse_each(2, cases)
+        self.assertEqual(contents(self.folder), {})
+
+    def test_without_tls_only_on_loopback(self):
+        self.refuse(2, *self.command("--insecure", listen="0.0.0.0:0"), says=["--listen is '0.0.0.0:0'", "without TLS"])
+
+    def test_allow_list(self):
+        (self.folder / "allow.toml").write_text("alice = 0\nbob = 3\n")
+        self.refuse(2, *self.command("--insecure", "--allow", self.folder / "allow.toml"),
+                    says=["allow.toml:2: 'bob' must be the number of a worker, from 0 to 2"])  # fmt: skip
+        self.refuse(2, *self.command("--insecure", "--allow", self.folder / "none.toml"), says=["none.toml", "No such file"])
+
+    def test_data(self):
+        self.refuse(1, *self.command("--insecure", data=self.folder / "none"), says="signvote data fetch mnist")
+        self.refuse(2, *self.command("--insecure", batches="4,501,4"), says="holds only 500 samples")
+
+
+class Certificate(Case):
+    """Read and checked before anything else happens."""
+
+    def test_bad_ones(self):
+        ours = self.folder / "ours"
+        self.succeed("certs", "new-ca", ours)
+        self.succeed("certs", "server", ours, "--host", "127.0.0.1")
+        self.succeed("certs", "worker", ours, "--name", "worker-0")
+        (self.folder / "garbage.pem").write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+        expired = Certificates(self.folder / "expired", [])
+        expired._openssl("req", *expired._new_key("late"), "-subj", "/CN=late", "-out", "request")
+        expired._openssl("x509", "-req", "-in", "request", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
+                         "-days", "-1", "-out", "late.pem")  # fmt: skip
+        pem, key, authority = ours / "server.pem", ours / "server.key", ours / "ca.pem"
+        cases = [
+            (pem, self.folder / "none.key", authority, ["none.key", "No such file"]),
+            (self.folder / "none.pem", key, authority, ["none.pem", "No such file"]),
+            (pem, key, self.folder / "none.pem", ["none.pem", "No such file"]),
+            (pem, ours / "worker-0.key", authority, ["worker-0.key"]),
+            (key, key, authority, ["server.key"]),
+            (self.folder / "garbage.pem", key, authority, ["garbage.pem"]),
+            (pem, key, self.folder / "garbage.pem", ["garbage.pem"]),
+            (pem, key, key, ["server.key"]),
+            (expired.folder / "late.pem", expired.folder / "late.key", authority, ["late.pem", "expired"]),
+        ]
+        state = self.folder / "state"
+        server = ["server", *small(), "--listen", "127.0.0.1:0", "--state", state]
+        worker = ["worker", "--connect", "127.0.0.1:1"]
+        self.refuse_each(
+            1,
+            [([*server, "--cert", cert, "--key", private, "--client-ca", ca], says) for cert, private, ca, says in cases]
+            + [([*worker, "--cert", cert, "--key", private, "--ca", ca], says) for cert, private, ca, says in cases],
+        )
+        self.assertFalse(state.exists())
+
+    def test_a_foreign_server_and_a_stranger(self):
+        ours = Certificates(self.folder / "ours", [*NAMES, "mallory"])
+        foreign = Certificates(self.folder / "foreign", NAMES)
+        server = chaos.Server(self.folder, write_toml(self.folder / "run.toml", SETTINGS), ours)
+        self.addCleanup(server.close)
+        server.start()
+        connect = ["worker", "--connect", f"127.0.0.1:{server.port}", "--data", mnist()]
+        NetworkCase.fails(self, 1, *connect, *ours.of("worker-0"), "--ca", foreign.authority,
+                         says="is not signed by the authority in --ca; check --ca")  # fmt: skip
+        NetworkCase.fails(self, 1, *connect, *ours.of("mallory"), "--ca", ours.authority,
+                         says="'mallory' is not on the server's allow-list")  # fmt: skip
+        NetworkCase.fails(self, 1, *connect, *foreign.of("worker-0"), "--ca", ours.authority, "--give-up", "1ms",
+                         says="--client-ca")  # fmt: skip
+        refused = server.metrics()
+        self.assertGreaterEqual(refused['signvote_refused_total{reason="tls_handshake"}'], 1)
+        self.assertEqual(refused['signvote_refused_total{reason="unknown_worker"}'], 1)
+        self.assertTrue(server.running())
+
+
+class WorkerFlags(Case):
+    def test_what_makes_no_sense(self):
+        def command(*flags, connect="127.0.0.1:7000"):
+            return ["worker", "--connect", connect, *flags]
+
+        plain = ["--insecure", "--name", "worker-0"]
+        cases = [
+            (["worker", *plain], "--connect is required"),
+            (command(), "--cert, --key and --ca are needed"),
+            (command("--insecure"), "--insecure needs a --name"),
+            (command(*plain, "--ca", "ca.pem"), "--insecure does without"),
+            (command(*plain, "--batch", "auto"), "--batch auto needs a --round-time"),
+            (command(*plain, "--round-time", "5s"), "--round-time needs --batch auto"),
+            (command(*plain, "--batch", 4, "--round-time", "5s"), "--round-time needs --batch auto"),
+            (command(*plain, "--batch", "auto", "--round-time", "soon"), "--round-time is 'soon'"),
+            (command(*plain, "--give-up", "never"), "--give-up is 'never'"),
+            (command(*plain, "--threads", -1), "--threads"),
+            (command(*plain, "--rounds", 3), "unknown flag '--rounds'"),
+            (command(*plain, connect="127.0.0.1:0"), "give the server's port"),
+            (command(*plain, connect="192.0.2.1:7000"), "without TLS"),
+        ]
+        cases += [(command(*plain, "--batch", batch), f"--batch is '{batch}'; write a number")
+                  for batch in ("0", "x", "99999999999")]  # fmt: skip
+        cases += [(command(*plain, connect=connect), f"--connect is '{connect}'") for connect in ("localhost", "127.0.0.1:x")]
+        self.refuse_each(2, cases)
+
+
+class Meeting(NetworkCase):
+    def test_no_server(self):
+        port = free_port()
+        self.fails(1, "worker", "--connect", f"127.0.0.1:{port}", "--insecure", "--name", "worker-0", "--give-up", "1ms",
+                  says=f"no server at 127.0.0.1:{port}")  # fmt: skip
+
+    def test_a_batch_that_the_worker_does_not_have(self):
+        server = self.server().start()
+        self.fails(2, *self.worker("worker-0", server, "--batch", 751).arguments(), says="holds only 750 samples")
+        self.assertTrue(server.running())
+
+    def test_ports_and_folders_in_use(self):
+        first = self.server().start()
+        config = write_toml(self.folder / "run.toml", SETTINGS)
+        again = ["server", "--config", config, "--insecure", "--listen"]
+        elsewhere = ["--state", self.folder / "elsewhere"]
+        self.fails(1, *again, f"127.0.0.1:{first.port}", *elsewhere, says=[f"127.0.0.1:{first.port}", "in use"])
+        self.fails(1, *again, "127.0.0.1:0", "--metrics-port", first.metrics_port, *elsewhere,
+                  says=[f"127.0.0.1:{first.metrics_port}", "in use", "--metrics-port"])  # fmt: skip
+        self.fails(1, *again, "127.0.0.1:0", "--state", first.state, says=[first.state])
+        self.assertTrue(first.running())
+
+    def test_metrics_and_health_while_it_runs(self):
+        server = self.server().start()
+        address = f"http://127.0.0.1:{server.metrics_port}"
+        with urllib.request.urlopen(f"{address}/healthz", timeout=TIMEOUT) as answer:
+            self.assertEqual((answer.status, answer.read()), (200, b"ok\n"))
+        with self.assertRaises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"{address}/elsewhere", timeout=TIMEOUT)
+        self.assertEqual(refused.exception.code, 404)
+        before = server.metrics()
+        for name in ("signvote_round", "signvote_workers_connected", "signvote_ballots_total", "signvote_refused_total"):
+            self.assertEqual(before[name], 0)
+        first = self.worker("worker-0", server).start()
+        wait_until("a ballot", lambda: server.metrics()["signvote_ballot_bytes_total"], alive=[server, first])
+        now = server.metrics()
+        self.assertEqual(now['signvote_ballots_total{result="counted"}'], 1)
+        self.assertEqual(now["signvote_workers_connected"], 1)
+        self.assertGreater(now["signvote_ballot_bytes_total"], 582_026 / 8 / 4)
+        self.assertEqual(now["signvote_round"], 0)  # it waits for both
+        self.finish(server, first, self.worker("worker-1", server).start())
+
+    def test_metrics_off(self):
+        server = self.server("--metrics-port", "off")
+        server.start(ready=False)
+        told = wait_until("it listens", server._whereabouts, alive=[server])[1]
+        self.assertNotIn("metrics_port", told)
+
+    def test_batches_that_fit(self):
+        """No machine does 64 samples in a millisecond, and any does them in a day."""
+        server = self.server().start()
+        hasty = self.worker("worker-0", server, "--batch", "auto", "--round-time", "1ms").start()
+        patient = self.worker("worker-1", server, "--batch", "auto", "--round-time", "24h").start()
+        self.finish(server, hasty, patient)
+        self.assertRegex(hasty.log.read_text(), r"round 1: 64 samples took \S+ s; takes \d+ from now on")
+        patient_says = patient.log.read_text()
+        self.assertRegex(patient_says, r"round 1: 64 samples took \S+ s; takes 512 from now on")
+        self.assertRegex(patient_says, r"round 2: 512 samples took \S+ s; takes 750 from now on")
+        self.assertEqual(self.model_sha256(server.state), summary(server.state)["model_sha256"])
+
+
+class State(NetworkCase):
+    def test_goes_on_with_more_rounds(self):
+        server = self.server(settings={**SETTINGS, "rounds": 3})
+        state = self.run_all(server)
+        self.assertEqual(summary(state)["rounds"], 3)
+        config = self.folder / "run.toml"
+        insecure = ["--listen", "127.0.0.1:0", "--state", state, "--insecure"]
+        before = contents(state)
+        self.refuse(2, "server", "--config", config, *insecure, "--seed", 5, says=[state, "other settings"])
+        self.refuse(2, "server", "--config", config, *insecure, "--batches", "4,7", says=[state, "other settings"])
+        self.fails(2, "server", "--config", config, *insecure, "--rounds", 2, says="finished 3 rounds already")
+        self.assertEqual(contents(state), before)
+        server.flags = ("--rounds", 6)
+        self.run_all(server)
+        self.assertEqual(summary(state)["model_sha256"], self.sha256("local", **SETTINGS))
+
+    def test_of_another_kind(self):
+        """A folder of `train` is none of a server, and the other way round."""
+        out = self.train("run", rounds=1)
+        before = contents(out)
+        self.refuse(2, "server", "--listen", "127.0.0.1:0", "--state", out, "--insecure", says=[out, "without a journal"])
+        self.refuse(2, "server", *small(rounds=1), "--listen", "127.0.0.1:0", "--state", out, "--insecure",
+                    says=[out, "without a journal"])  # fmt: skip
+        self.assertEqual(contents(out), before)
+        self.refuse(2, "journal", out, "verify", says=[out, "without a journal"])
+        state = finished_run()
+        before = contents(state)
+        self.refuse(2, "train", "--resume", state, says="signvote server --help")
+        self.refuse(2, "train", *small(), "--out", state, says=[state, "holds a run already"])
+        self.assertEqual(contents(state), before)
+
+
+@functools.cache
+def finished_run():
+    """The state of one that nobody changes."""
+    case = NetworkCase()
+    case.folder = pathlib.Path(tempfile.mkdtemp(dir=mnist().parent))
+    try:
+        return case.run_all(case.server("--quorum", "2/2"))
+    finally:
+        case.doCleanups()
+
+
+class Journal(NetworkCase):
+    def test_list(self):
+        told = json.loads(self.succeed("journal", finished_run(), "list", "--json").stdout)
+        self.assertEqual((told["rounds"], told["oldest"], told["remarks"]), (6, 0, []))
+        self.assertEqual([(file["kind"], file["first"], file["last"]) for file in told["files"]],
+                         [("base", 0, 0), ("verdicts", 0, 2), ("verdicts", 2, 4), ("verdicts", 4, 6), ("snapshot", 6, 6),
+                          ("rounds", 6, 6)])  # fmt: skip
+        for file in told["files"]:
+            self.assertEqual((finished_run() / "journal" / file["file"]).stat().st_size, file["bytes"])
+        table = self.succeed("journal", finished_run(), "list").stdout
+        self.assertIn("6 rounds; models of rounds 0 to 6 can be had", table)
+        self.assertIn("verdicts-", table)
+
+    def test_every_past_model(self):
+        state = finished_run()
+        before = contents(state)
+        for rounds in (1, 4, 6):
+            self.assertEqual(self.model_sha256(state, "--round", rounds),
+                             self.sha256(f"local-{rounds}", **{**SETTINGS, "rounds": rounds}))  # fmt: skip
+        self.assertEqual((self.folder / "model.pt").read_bytes(), (state / "model.pt").read_bytes())
+        self.assertEqual(self.model_sha256(state), summary(state)["model_sha256"])
+        self.model_sha256(state, "--round", 0)
+        self.refuse(2, "journal", state, "model", "--round", 7, "--out", self.folder / "7.pt", says="from 0 to 6")
+        self.assertFalse((self.folder / "7.pt").exists())
+        result = self.succeed("journal", state, "verify")
+        self.assertIn(summary(state)["model_sha256"], result.stdout)
+        self.assertEqual(contents(state), before)
+
+    def test_flags(self):
+        state = finished_run()
+        self.refuse_each(
+            2,
+            [
+                (["journal"], "see signvote journal --help"),
+                (["journal", state], "see signvote journal --help"),
+                (["journal", state, "verfy"], "did you mean verify?"),
+                (["journal", state, "model"], "--out is required"),
+                (["journal", state, "model", "--out", self.folder / "x.pt", "--round", "x"], "--round is 'x'; write a whole number"),
+                (["journal", state, "model", "--out", self.folder / "x.pt", "--round", -1], "--round is '-1'; write a whole number"),
+                (["journal", self.folder, "verify"], [self.folder, "holds no run"]),
+                (["journal", self.folder / "none", "list"], [self.folder / "none", "holds no run"]),
+            ],
+        )
+        self.refuse(1, "journal", state, "model", "--out", self.folder / "none/x.pt", says="none/x.pt")
+        self.assertEqual(contents(self.folder), {})
+
+    def test_damage_is_named(self):
+        for kind in ("base", "verdicts", "snapshot"):
+            state = self.folder / kind
+            shutil.copytree(finished_run(), state)
+            file = sorted((state / "journal").glob(f"{kind}-*"))[-1]
+            content = bytearray(file.read_bytes())
+            content[len(content) // 2] ^= 1
+            file.write_bytes(content)
+            before = contents(state)
+            commands = [["verify"], ["list"], ["model", "--out", self.folder / "x.pt"]]
+            self.refuse_each(1, [(["journal", state, *words], file.name) for words in commands])
+            self.refuse(1, "server", "--listen", "127.0.0.1:0", "--state", state, "--insecure", says=file.name)
+            self.assertEqual(contents(state), before)
+
+    def test_a_server_does_not_begin_anew_where_its_snapshot_is_lost(self):
+        state = self.folder / "state"
+        shutil.copytree(finished_run(), state)
+        next((state / "journal").glob("snapshot-*")).unlink()
+        before = contents(state)
+        self.refuse(1, "server", "--listen", "127.0.0.1:0", "--state", state, "--insecure", says=["snapshot", "missing"])
+        self.assertEqual(contents(state), before)
+
+    def test_another_runs_settings_beside_it(self):
+        state = self.folder / "state"
+        shutil.copytree(finished_run(), state)
+        settings = state / "config.toml"
+        settings.write_text(settings.read_text().replace("seed = 0", "seed = 1"))
+        self.refuse(1, "journal", state, "verify", says=[state, "another run"])
+
+    def test_keep(self):
+        state = self.run_all(self.server("--keep", 2))
+        told = json.loads(self.succeed("journal", state, "list", "--json").stdout)
+        self.assertEqual((told["rounds"], told["oldest"]), (6, 4))
+        self.refuse(2, "journal", state, "model", "--round", 3, "--out", self.folder / "3.pt", says="from 4 to 6")
+        for rounds in (4, 5, 6):
+            self.assertEqual(self.model_sha256(state, "--round", rounds),
+                             self.model_sha256(finished_run(), "--round", rounds))  # fmt: skip
+        self.succeed("journal", state, "verify")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+// Prometheus' text, and the address to fetch it from.
+#include "report/metrics.h"
+
+#include <gtest/gtest.h>
+#include <httplib.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "signvote/error.h"
+
+namespace signvote {
+namespace {
+
+TEST(Metrics, are_prometheus_text) {
+  Metrics metrics;
+  metrics.declare("unused_total", Metrics::Kind::counter, "Nobody counts it");
+  metrics.declare("round", Metrics::Kind::gauge, "Rounds so far");
+  metrics.declare("ballots_total", Metrics::Kind::counter, "By what became of them");
+  metrics.set("round", 7);
+  metrics.set("round", 3);
+  metrics.add("ballots_total", 1, "result=\"late\"");
+  metrics.add("ballots_total", 1, "result=\"counted\"");
+  metrics.add("ballots_total", 2, "result=\"counted\"");
+  EXPECT_EQ(metrics.text(),
+            "# HELP ballots_total By what became of them\n"
+            "# TYPE ballots_total counter\n"
+            "ballots_total{result=\"counted\"} 3\n"
+            "ballots_total{result=\"late\"} 1\n"
+            "# HELP round Rounds so far\n"
+            "# TYPE round gauge\n"
+            "round 3\n"
+            "# HELP unused_total Nobody counts it\n"
+            "# TYPE unused_total counter\n"
+            "unused_total 0\n");
+  EXPECT_EQ(Metrics().text(), "");
+}
+
+TEST(Metrics, show_numbers_exactly) {
+  Metrics metrics;
+  metrics.declare("x", Metrics::Kind::gauge, "");
+  for (const double value : {0.0, -1.0, 0.1, 1e15 + 1, 123456789.0, 1e300, 1e-300}) {
+    metrics.set("x", value);
+    const std::string text = metrics.text();
+    EXPECT_EQ(std::stod(text.substr(text.rfind(' '))), value) << text;
+  }
+}
+
+TEST(Metrics, labels_are_escaped) {
+  EXPECT_EQ(escape_label("worker-0"), "worker-0");
+  EXPECT_EQ(escape_label(R"(a"b\c)"), R"(a\"b\\c)");
+  EXPECT_EQ(escape_label("a\nb"), "a\\nb");
+  EXPECT_EQ(escape_label("café"), "café");
+  EXPECT_EQ(escape_label(""), "");
+}
+
+TEST(Metrics, are_changed_by_many_at_once) {
+  Metrics metrics;
+  metrics.declare("count", Metrics::Kind::counter, "");
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 4; ++t)
+      threads.emplace_back([&] {
+        for (int i = 0; i < 1000; ++i) metrics.add("count");
+        metrics.text();
+      });
+  }
+  EXPECT_NE(metrics.text().find("\ncount 4000\n"), std::string::npos);
+}
+
+class Endpoint : public testing::Test {
+ protected:
+  Endpoint() { metrics_.declare("rounds_total", Metrics::Kind::counter, "Rounds"); }
+  httplib::Result get(const MetricsEndpoint& endpoint, const std::string& path) {
+    httplib::Client client("127.0.0.1", endpoint.port());
+    client.set_read_timeout(120);
+    return client.Get(path);
+  }
+  Metrics metrics_;
+};
+
+TEST_F(Endpoint, has_the_metrics_of_now) {
+  const MetricsEndpoint endpoint(0, metrics_, [] { return std::string(); });
+  ASSERT_GT(endpoint.port(), 0);
+  for (int rounds = 0; rounds < 3; ++rounds) {
+    const auto answer = get(endpoint, "/metrics");
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->status, 200);
+    EXPECT_EQ(answer->get_header_value("Content-Type").find("text/plain; version=0.0.4"), 0U);
+    EXPECT_EQ(answer->body, metrics_.text());
+    EXPECT_NE(answer->body.find("rounds_total " + std::to_string(rounds) + "\n"), std::string::npos);
+    metrics_.add("rounds_total");
+  }
+}
+
+TEST_F(Endpoint, tells_how_it_is) {
+  std::string problem;
+  const MetricsEndpoint endpoint(0, metrics_, [&] { return problem; });
+  auto answer = get(endpoint, "/healthz");
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->status, 200);
+  EXPECT_EQ(answer->body, "ok\n");
+  problem = "the disk is full";
+  answer = get(endpoint, "/healthz");
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->status, 503);
+  EXPECT_EQ(answer->body, "the disk is full\n");
+}
+
+TEST_F(Endpoint, has_nothing_else) {
+  const MetricsEndpoint endpoint(0, metrics_, [] { return std::string(); });
+  for (const char* path : {"/", "/metric", "/metrics/", "/healthz/x", "/../etc/passwd"}) {
+    const auto answer = get(endpoint, path);
+    ASSERT_TRUE(answer) << path;
+    EXPECT_EQ(answer->status, 404) << path;
+  }
+  httplib::Client client("127.0.0.1", endpoint.port());
+  const auto answer = client.Post("/metrics", "rounds_total 5", "text/plain");
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->status, 404);
+}
+
+TEST_F(Endpoint, does_not_share_a_port) {
+  const auto healthy = [] { return std::string(); };
+  int port = 0;
+  {
+    const MetricsEndpoint first(0, metrics_, healthy);
+    port = first.port();
+    try {
+      const MetricsEndpoint second(port, metrics_, healthy);
+      ADD_FAILURE() << "two on one port";
+    } catch (const EngineError& error) {
+      EXPECT_NE(std::string(error.what()).find("127.0.0.1:" + std::to_string(port)), std::string::npos);
+      EXPECT_NE(std::string(error.what()).find("in use"), std::string::npos);
+    }
+    EXPECT_TRUE(get(first, "/healthz"));
+  }
+  const MetricsEndpoint again(port, metrics_, healthy);  // free at once
+  EXPECT_EQ(again.port(), port);
+  EXPECT_TRUE(get(again, "/healthz"));
+}
+
+TEST_F(Endpoint, can_go_before_it_has_begun) {
+  for (int i = 0; i < 20; ++i) const MetricsEndpoint endpoint(0, metrics_, [] { return std::string(); });
+}
+
+}  // namespace
+}  // namespace signvote

@@ -1,0 +1,332 @@
+// What the tests of the desk share: a server's parts around a real desk, with the test as the server's own
+// thread; workers on real sessions; and a tally that was told the same ballots, to judge the verdicts.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "engine/vote_fakes.h"
+#include "journal/journal.h"
+#include "report/metrics.h"
+#include "run/allow_list.h"
+#include "run/config.h"
+#include "run/desk.h"
+#include "run/replay.h"
+#include "signvote/tally.h"
+#include "signvote/wire.h"
+#include "tally/ballot_box.h"
+#include "tally/votes.h"
+
+namespace signvote {
+
+/// Waits, without a word on how long it may take unless it hangs.
+inline bool eventually(const std::function<bool()>& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + kHanging;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+struct HouseOptions {
+  std::size_t size = 1000;
+  std::uint32_t workers = 3;
+  std::string method = "it";
+  bool tls = false;
+  std::optional<std::string> allow = {};  // the text of an allow-list
+  bool all_known = true;                  // worker-0 and so on own their slots already
+  bool wakes = true;  // false: who is replaced is not told before somebody wakes the server
+};
+
+class DeskHouse {
+  std::mt19937_64 random_{1};
+  std::mutex log_mutex_;  // before the server, which logs to the last
+  std::vector<std::string> log_;
+
+ public:
+  explicit DeskHouse(const HouseOptions& options = {})
+      : config(settings(options)),
+        run_id(config.run_id()),
+        parameters(options.size, 0.0F),
+        tally(tally_options(options)),
+        judge(tally_options(options)),
+        box(tally, run_id),
+        owners(options.workers) {
+    declare_metrics();
+    if (options.all_known && !options.allow)
+      for (std::uint32_t m = 0; m < options.workers; ++m) owners[m] = name(m);
+    if (options.allow) set_allowed(*options.allow);
+    Journal::create(folder / "journal", snapshot());
+    journal = std::make_unique<Journal>(folder / "journal", Journal::Mode::append,
+                                        [](const std::string& line) { ADD_FAILURE() << line; });
+    desk = std::make_unique<VoteDesk>(
+        config, options.size, box, *journal,
+        AllowList(options.allow ? std::optional(folder / "allow.toml") : std::nullopt, options.workers),
+        owners, metrics, [this](const std::string& line) {
+          const std::lock_guard lock(log_mutex_);
+          log_.push_back(line);
+        });
+    VoteServerOptions listen =
+        options.tls ? server_options() : VoteServerOptions{"127.0.0.1:0", {}, "", 0, 600};
+    listen.hello_seconds = 600;
+    listen.largest_message = kHeaderBytes + 2 * ((options.size + 7) / 8);
+    server = std::make_unique<VoteServer>(listen, *desk);
+    if (options.wakes) desk->wake_with([this] { server->wake(); });
+  }
+
+  static std::string name(std::uint32_t worker) { return "worker-" + std::to_string(worker); }
+
+  void set_allowed(const std::string& text) { write_file_atomically(folder / "allow.toml", text); }
+
+  // --- What the server's thread does -------------------------------------------------------------
+
+  /// Waits for newcomers and gives them their slots, as the server does.
+  void admit(std::size_t count = 1) {
+    std::vector<MemberRecord> newcomers;
+    ASSERT_TRUE(eventually([&] { return (newcomers = desk->newcomers()).size() >= count; }));
+    for (const MemberRecord& member : newcomers) {
+      journal->append(member);
+      set_owner(member, tally, owners);
+      desk->confirm(member);
+    }
+    server->wake();
+  }
+
+  /// Closes the round when so many have answered; its verdict must be that of `votes`. Publishes it.
+  RoundRecord close(std::uint32_t answers) {
+    EXPECT_TRUE(desk->wait_for_answers(answers, kConnectSeconds));
+    RoundRecord record = decide();
+    publish(record);
+    return record;
+  }
+
+  RoundRecord decide() {
+    RoundRecord record = desk->close_round();
+    std::vector<const SignVector*> present(*config.workers);
+    for (const auto& [worker, signs] : votes) present[worker] = &signs;
+    SignVector expected, decided;
+    judge.decide(present, expected);
+    votes.clear();
+    std::string problem;
+    EXPECT_TRUE(decode(record.verdict, verdict_header(record.round), decided, problem)) << problem;
+    EXPECT_TRUE(decided == expected) << "another verdict than the honest ballots give";
+    step(parameters, expected, static_cast<float>(config.step));
+    return record;
+  }
+
+  void publish(const RoundRecord& record) {
+    journal->append(record);
+    desk->publish(record.verdict);
+    server->wake();
+  }
+
+  void save(std::uint64_t keep = UINT64_MAX) {
+    journal->take_snapshot(snapshot(), keep, static_cast<float>(config.step));
+  }
+
+  // --- Messages ----------------------------------------------------------------------------------
+
+  MessageHeader ballot_header(std::uint32_t worker, std::uint64_t round) const {
+    return {MessageKind::ballot, run_id, round, worker, parameters.size()};
+  }
+  MessageHeader verdict_header(std::uint64_t round) const {
+    return {MessageKind::verdict, run_id, round, 0, parameters.size()};
+  }
+  SignVector random_signs(std::size_t size) { return testing::random_signs(size, 0, random_); }
+  SignVector random_signs() { return random_signs(parameters.size()); }
+
+  static std::string encoded(const MessageHeader& header, const SignVector& signs) {
+    std::vector<std::byte> bytes;
+    encode(header, signs, bytes);
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
+  v1::FromWorker good_ballot(std::uint32_t worker, std::uint64_t round, const SignVector& signs) const {
+    v1::FromWorker message = ballot(round, encoded(ballot_header(worker, round), signs));
+    message.mutable_ballot()->set_batch(4);
+    message.mutable_ballot()->set_loss(8);
+    return message;
+  }
+
+  // --- What was seen -----------------------------------------------------------------------------
+
+  /// A line of /metrics, e.g. signvote_ballots_total{result="late"}; 0 if it is not there.
+  double metric(const std::string& line) const {
+    std::istringstream text(metrics.text());
+    for (std::string found; std::getline(text, found);)
+      if (found.starts_with(line + " ")) return std::stod(found.substr(line.size()));
+    return 0;
+  }
+  double ballots(const std::string& result) const {
+    return metric("signvote_ballots_total{result=\"" + result + "\"}");
+  }
+  /// By reason, all there are.
+  std::map<std::string, double> refusals() const {
+    std::map<std::string, double> found;
+    std::istringstream text(metrics.text());
+    const std::string prefix = "signvote_refused_total{reason=\"";
+    for (std::string line; std::getline(text, line);)
+      if (line.starts_with(prefix))
+        found[line.substr(prefix.size(), line.find('"', prefix.size()) - prefix.size())] =
+            std::stod(line.substr(line.rfind(' ')));
+    return found;
+  }
+  std::vector<std::string> log(const std::string& words = "") {
+    const std::lock_guard lock(log_mutex_);
+    std::vector<std::string> found;
+    for (const std::string& line : log_)
+      if (line.find(words) != std::string::npos) found.push_back(line);
+    return found;
+  }
+
+  TemporaryFolder folder;
+  const TrainConfig config;
+  const std::uint64_t run_id;
+  std::vector<float> parameters;
+  Tally tally;
+  Tally judge;                                // told what honest workers voted, and nothing else
+  std::map<std::uint32_t, SignVector> votes;  // in the open round, by honest workers
+  BallotBox box;
+  std::vector<std::string> owners;
+  Metrics metrics;
+  std::unique_ptr<Journal> journal;
+  std::unique_ptr<VoteDesk> desk;
+  std::unique_ptr<VoteServer> server;
+
+ private:
+  static TrainConfig settings(const HouseOptions& options) {
+    TrainConfig config;
+    config.method = options.method;
+    config.workers = options.workers;
+    config.rounds = 1000;
+    config.initial_rounds = 2;
+    config.step = 0.5;
+    config.out = "unused";
+    resolve(config);
+    return config;
+  }
+  TallyOptions tally_options(const HouseOptions& options) const {
+    return {config.tally_method(), options.workers, 0, options.size, config.initial_rounds, config.clip};
+  }
+  JournalSnapshot snapshot() const {
+    return {.round = tally.rounds(),
+            .notes = write_notes({run_id, {}, owners}),
+            .parameters = parameters,
+            .tally = tally.snapshot()};
+  }
+  void declare_metrics() {
+    metrics.declare("signvote_workers_connected", Metrics::Kind::gauge, "");
+    for (const char* counter :
+         {"signvote_ballots_total", "signvote_refused_total", "signvote_ballot_bytes_total",
+          "signvote_verdict_bytes_total", "signvote_snapshot_bytes_total"})
+      metrics.declare(counter, Metrics::Kind::counter, "");
+  }
+};
+
+/// A worker: a session, and the model it has.
+class DeskWorker {
+ public:
+  DeskWorker(DeskHouse& house, const std::string& name) : DeskWorker(house, name, std::nullopt) {}
+  /// By TLS.
+  DeskWorker(DeskHouse& house, const std::string& name, std::optional<KeyPair> keys)
+      : house_(house),
+        name_(name),
+        client_({"127.0.0.1:" + std::to_string(house.server->port()), keys,
+                 keys ? certificates().authority("ours") : ""}) {}
+
+  /// Says hello, as one that has no model, or has one; the welcome is not waited for.
+  void call(std::optional<std::uint64_t> round = std::nullopt) {
+    v1::FromWorker message = hello(name_);
+    if (round) {
+      message.mutable_hello()->set_has_model(true);
+      message.mutable_hello()->set_run_id(house_.run_id);
+      message.mutable_hello()->set_round(*round);
+    }
+    call(message);
+  }
+  void call(const v1::FromWorker& message) {
+    ASSERT_TRUE(client_.begin(kConnectSeconds)) << client_.end().text;
+    ASSERT_TRUE(client_.send(message));
+  }
+  /// Waits for the welcome.
+  const v1::Welcome& welcomed() {
+    if (!receive() || !last_.has_welcome()) throw std::runtime_error("no welcome: " + client_.end().text);
+    welcome_ = last_.welcome();
+    round_ = welcome_.round();
+    return welcome_;
+  }
+  const v1::Welcome& join(std::optional<std::uint64_t> round = std::nullopt) {
+    call(round);
+    return welcomed();
+  }
+
+  bool send(const v1::FromWorker& message) { return client_.send(message); }
+  /// An honest vote in the open round.
+  void vote() { vote(house_.random_signs()); }
+  void vote(const SignVector& signs) {
+    house_.votes[welcome_.worker()] = signs;
+    ASSERT_TRUE(send(house_.good_ballot(welcome_.worker(), round_, signs)));
+  }
+
+  bool receive() { return client_.receive(last_); }
+  const v1::ToWorker& last() const { return last_; }
+  /// The parameters of the welcome's snapshot, all its chunks. Returns how many.
+  int fetch_model() {
+    model.assign(house_.parameters.size(), -1);
+    const auto bytes = std::as_writable_bytes(std::span(model));
+    int chunks = 0;
+    for (std::size_t have = 0; have < bytes.size(); ++chunks) {
+      if (!receive() || !last_.has_chunk() || last_.chunk().data().size() > bytes.size() - have)
+        throw std::runtime_error("no chunk");
+      std::ranges::copy(std::as_bytes(std::span(last_.chunk().data())),
+                        bytes.begin() + static_cast<std::ptrdiff_t>(have));
+      have += last_.chunk().data().size();
+    }
+    return chunks;
+  }
+  /// The next verdict: of its round, whole; steps by it. Returns the round that is open then.
+  std::uint64_t take_verdict() {
+    if (!receive() || !last_.has_verdict()) throw std::runtime_error("no verdict: " + client_.end().text);
+    SignVector verdict;
+    std::string problem;
+    EXPECT_TRUE(decode(std::as_bytes(std::span(last_.verdict().message())), house_.verdict_header(round_),
+                       verdict, problem))
+        << problem;
+    if (!model.empty()) step(model, verdict, static_cast<float>(house_.config.step));
+    ++round_;
+    return last_.verdict().open_round();
+  }
+  SessionEnd end() { return client_.end(); }
+  /// The session has been ended by the server.
+  SessionEnd ended() {
+    while (receive()) continue;
+    return client_.end();
+  }
+  std::uint64_t round() const { return round_; }
+
+  std::vector<float> model;
+
+ private:
+  DeskHouse& house_;
+  const std::string name_;
+  VoteClient client_;
+  v1::ToWorker last_;
+  v1::Welcome welcome_;
+  std::uint64_t round_ = 0;
+};
+
+}  // namespace signvote
