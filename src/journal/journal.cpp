@@ -90,14 +90,15 @@ class Journal::Impl {
 
 Journal::Impl::Impl(fs::path folder, Mode mode, const std::function<void(const std::string&)>& report)
     : folder_(std::move(folder)) {
-  // Who only reads does so beside a writer, too: if files came and went meanwhile, look again.
-  for (int attempt = 0;; ++attempt) {
+  // Who only reads does so beside a writer, too: if files came and went meanwhile, look again. The writer
+  // took a snapshot each time that happens, so it ends.
+  while (true) {
     const FolderListing listing = list_folder(folder_);
     try {
       open(listing, mode, report);
       return;
     } catch (const DataError&) {
-      if (mode == Mode::append || attempt == 9 || list_folder(folder_) == listing) throw;
+      if (mode == Mode::append || list_folder(folder_) == listing) throw;
     }
   }
 }
