@@ -1,4 +1,4 @@
-// Running another program without a shell, so that no file name is ever read as a command.
+// Running another program without a shell, so that no file name is ever read as a command; and this one.
 #pragma once
 
 #include <filesystem>
@@ -21,5 +21,8 @@ ProcessResult run_process(const std::vector<std::string>& argv, const std::files
 
 /// A program's output for use in a one-line error: its lines joined by "; ", cut after `limit` bytes.
 std::string one_line(std::string_view output, std::size_t limit = 300);
+
+/// As many open files as this process may have, where by default it has fewer.
+void raise_file_limit();
 
 }  // namespace signvote

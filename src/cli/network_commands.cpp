@@ -10,13 +10,14 @@
 #include <optional>
 
 #include "base/files.h"
+#include "base/process.h"
 #include "base/sha256.h"
 #include "cli/commands.h"
-#include "engine/grpc/address.h"
 #include "engine/grpc/certificates.h"
 #include "journal/journal.h"
 #include "learn/dataset.h"
 #include "learn/state_file.h"
+#include "run/allow_list.h"
 #include "run/audit.h"
 #include "run/record.h"
 #include "run/server.h"
@@ -259,12 +260,13 @@ int NetworkCommands::Flags::run_server(const std::function<void(TrainConfig&)>& 
   if (!allow.empty()) server.allow = allow;
   if (!quorum.empty()) server.quorum = parse_quorum(quorum, *config.workers);
   if (!deadline.empty()) {
-    if (quorum.empty())
-      throw ConfigError("--deadline needs a --quorum: with all workers a round waits for all of them");
+    if (quorum.empty() || server.quorum == *config.workers)
+      throw ConfigError(
+          "--deadline needs a smaller --quorum: with all workers a round waits for all of them");
     server.deadline_seconds = parse_seconds("--deadline", deadline);
   }
   if (!keep.empty()) server.keep = parse_whole("--keep", keep);
-  const Address listen = parse_address(server.listen.listen, "--listen");
+  const Address listen = listen_address(server.listen);
   if (metrics_port.empty()) {
     if (listen.port == 65535)
       throw ConfigError("after --listen's port 65535 there is none; give a --metrics-port");
@@ -279,6 +281,8 @@ int NetworkCommands::Flags::run_server(const std::function<void(TrainConfig&)>& 
   }
   const Dataset dataset = load_dataset(config.dataset, config.data_folder());
   check_batches(config, dataset);
+  const AllowList allowed(server.allow, *config.workers);  // throws before anything is made
+  raise_file_limit();                                      // every connection is a file
   make_folder(state);
   const TrainHooks hooks = logging_hooks();
   const TrainResult result = serve(server, dataset, hooks);
@@ -295,6 +299,9 @@ int NetworkCommands::Flags::run_worker() {
   worker_tls.read(worker.client.keys, worker.client.authority, "--ca");
   if (worker_tls.insecure && worker.name.empty())
     throw ConfigError("--insecure needs a --name, for there is no certificate to tell who this is");
+  if (worker.client.keys && !common_name(worker.client.keys->certificate))
+    throw DataError(fmt::format("the certificate '{}' must have one common name (CN), the worker's name",
+                                worker_tls.certificate));
   if (!worker_tls.insecure && !worker.name.empty())
     throw ConfigError("--name is for --insecure; the certificate says who this is");
   worker.program = "signvote " SIGNVOTE_VERSION;

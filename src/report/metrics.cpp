@@ -75,7 +75,7 @@ class MetricsEndpoint::Impl {
       port_ = server_.bind_to_port("127.0.0.1", port) ? port : -1;
     if (port_ < 0)
       throw EngineError(fmt::format(
-          "cannot listen on 127.0.0.1:{} for /metrics: the port is in use; choose another --metrics-port",
+          "cannot listen on 127.0.0.1:{} for /metrics: is the port in use? choose another --metrics-port",
           port));
     thread_ = std::thread([this] {
       server_.listen_after_bind();

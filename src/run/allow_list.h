@@ -19,6 +19,7 @@ class AllowList {
   AllowList(std::optional<std::filesystem::path> file, std::uint32_t workers);
 
   std::optional<std::uint32_t> find(const std::string& name) const;
+  const std::map<std::string, std::uint32_t>& workers() const { return workers_by_name_; }
 
   /// Looks whether the file was changed. True if the list is now another. Throws ConfigError, once for each
   /// change, and keeps the list it has, if the file is gone, names nobody or makes no sense.

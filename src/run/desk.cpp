@@ -1,6 +1,7 @@
 #include "run/desk.h"
 
 #include <fmt/format.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <chrono>
@@ -66,6 +67,10 @@ class VoteDesk::Seat : public Visit {
   ~Seat() override { desk.leave(*this); }
   std::optional<Refusal> ballot(const v1::Ballot& ballot) override { return desk.answer(*this, ballot); }
   Next next() override { return desk.next(*this); }
+  std::optional<Refusal> unwanted() override {
+    const std::lock_guard lock(desk.mutex_);
+    return desk.unwanted(*this);
+  }
 
   VoteDesk& desk;
   const std::uint32_t worker;
@@ -106,6 +111,8 @@ std::variant<std::unique_ptr<Visit>, Refusal> VoteDesk::join(const std::string& 
         Refusal::Kind::bad_message, "wrong_version",
         fmt::format("'{}' speaks protocol {} where {} is spoken; run the same signvote on both sides", name,
                     hello.protocol(), kProtocol));
+  // Looked up first, for it may be read from the disk.
+  const bool same_history = hello.has_model() && hello.run_id() == config_.run_id() && is_of_this_run(hello);
   std::unique_ptr<Seat> seat;
   {
     const std::lock_guard lock(mutex_);
@@ -118,9 +125,8 @@ std::variant<std::unique_ptr<Visit>, Refusal> VoteDesk::join(const std::string& 
     // What the worker holds is enough if the verdicts since then are there and fewer than a snapshot's
     // 32 bits a parameter and the verdicts since that one.
     const auto latest = journal_.open_snapshot();
-    const bool verdicts_only = hello.has_model() && hello.run_id() == config_.run_id() &&
-                               hello.round() >= journal_.oldest() && hello.round() <= published_ &&
-                               hello.round() + 32 >= latest->round();
+    const bool verdicts_only = same_history && hello.round() >= journal_.oldest() &&
+                               hello.round() <= published_ && hello.round() + 32 >= latest->round();
     if (!verdicts_only) seat->snapshot = latest;
     seat->round = verdicts_only ? hello.round() : latest->round();
     if (slot.visit == 0)
@@ -138,9 +144,16 @@ std::variant<std::unique_ptr<Visit>, Refusal> VoteDesk::join(const std::string& 
   return seat;
 }
 
+/// A run that was begun anew with the same settings, or whose state came from a backup, has other verdicts.
+bool VoteDesk::is_of_this_run(const v1::Hello& hello) const {
+  if (hello.round() == 0) return true;  // the seed makes that model, and is one of the settings
+  const auto verdict = journal_.verdict(hello.round() - 1);
+  return verdict && XXH3_64bits(verdict->data(), verdict->size()) == hello.last_verdict();
+}
+
 void VoteDesk::refused(const std::string& peer, const Refusal& refusal) {
-  metrics_.add("signvote_refused_total", 1, fmt::format("reason=\"{}\"", escape_label(refusal.reason)));
   log_(fmt::format("refused {}: {} ({})", peer.empty() ? "somebody" : peer, refusal.text, refusal.reason));
+  metrics_.add("signvote_refused_total", 1, fmt::format("reason=\"{}\"", escape_label(refusal.reason)));
 }
 
 std::optional<Refusal> VoteDesk::answer(const Seat& seat, const v1::Ballot& ballot) {
@@ -148,8 +161,7 @@ std::optional<Refusal> VoteDesk::answer(const Seat& seat, const v1::Ballot& ball
   {
     const std::lock_guard lock(mutex_);
     if (slot.visit != seat.visit) return std::nullopt;  // its session is being ended
-    // Not left to next(), which is not asked while a worker does not read what it was sent.
-    if (const auto refusal = sent_away(seat)) return refusal;
+    if (const auto refusal = unwanted(seat)) return refusal;
     if (!seat.welcomed)
       return refuse(Refusal::Kind::bad_message, "no_welcome",
                     fmt::format("{}: a ballot before the welcome", seat.name));
@@ -157,9 +169,11 @@ std::optional<Refusal> VoteDesk::answer(const Seat& seat, const v1::Ballot& ball
                           : ballot.round() == published_ && (slot.answering || slot.answer) ? "duplicate"
                                                                                             : nullptr;
     if (not_now != nullptr) {
+      // A line in a round: who sends them without end shall not fill the disk. The metrics count all.
+      if (std::exchange(slot.grumbled, published_) != published_)
+        log_(fmt::format("{}: a {} ballot for round {} is not counted", seat.name, not_now,
+                         ballot.round() + 1));
       metrics_.add("signvote_ballots_total", 1, fmt::format("result=\"{}\"", not_now));
-      log_(
-          fmt::format("{}: a {} ballot for round {} is not counted", seat.name, not_now, ballot.round() + 1));
       return std::nullopt;
     }
     if (ballot.round() != published_)
@@ -174,11 +188,6 @@ std::optional<Refusal> VoteDesk::answer(const Seat& seat, const v1::Ballot& ball
   try {
     cast = CastBallot{seat.worker, ballot.batch(), ballot.loss(), {bytes.begin(), bytes.end()}};
     if (!bytes.empty() && !box_.cast(seat.worker, bytes, problem)) cast.reset();
-    if (cast) {
-      metrics_.add("signvote_ballots_total", 1,
-                   bytes.empty() ? "result=\"abstained\"" : "result=\"counted\"");
-      metrics_.add("signvote_ballot_bytes_total", static_cast<double>(bytes.size()));
-    }
   } catch (...) {
     done_answering(slot, std::nullopt);
     throw;
@@ -197,9 +206,16 @@ void VoteDesk::done_answering(Slot& slot, std::optional<CastBallot> cast) {
   slot.answering = false;
   slot.answer = std::move(cast);
   changed_.notify_all();
+  if (!slot.answer) return;
+  const std::size_t bytes = slot.answer->message.size();
+  metrics_.add("signvote_ballots_total", 1, bytes == 0 ? "result=\"abstained\"" : "result=\"counted\"");
+  metrics_.add("signvote_ballot_bytes_total", static_cast<double>(bytes));
 }
 
-std::optional<Refusal> VoteDesk::sent_away(const Seat& seat) const {
+std::optional<Refusal> VoteDesk::unwanted(const Seat& seat) const {
+  if (slots_[seat.worker].visit != seat.visit)
+    return refuse(Refusal::Kind::replaced, "replaced",
+                  fmt::format("another session took the place of '{}' as worker {}", seat.name, seat.worker));
   if (allowed_.find(seat.name) == seat.worker) return std::nullopt;
   return refuse(
       Refusal::Kind::not_allowed, "no_longer_allowed",
@@ -211,11 +227,7 @@ Visit::Next VoteDesk::next(Seat& seat) {
   {
     const std::lock_guard lock(mutex_);
     const Slot& slot = slots_[seat.worker];
-    if (slot.visit != seat.visit)
-      return refuse(
-          Refusal::Kind::replaced, "replaced",
-          fmt::format("another session took the place of '{}' as worker {}", seat.name, seat.worker));
-    if (const auto refusal = sent_away(seat)) return *refusal;
+    if (const auto refusal = unwanted(seat)) return *refusal;
     if (slot.owner != seat.name && !finished_) return Visit::Nothing{};
     open_round = published_;
     if (!seat.welcomed) {
@@ -288,21 +300,33 @@ void VoteDesk::leave(const Seat& seat) {
   log_(fmt::format("{} left", seat.name));
 }
 
-bool VoteDesk::wait_for_answers(std::uint32_t wanted, double seconds) {
+bool VoteDesk::wait_for_votes(std::uint32_t votes, double seconds) {
   std::unique_lock lock(mutex_);
   const auto strangers = [this] {
     return std::ranges::any_of(slots_, [](const Slot& slot) {
       return slot.visit != 0 && slot.owner != slot.visitor && !slot.answer && !slot.answering;
     });
   };
-  changed_.wait_for(lock, std::chrono::duration<double>(seconds),
-                    [&] { return answers() >= wanted || strangers(); });
-  return answers() >= wanted;
+  const auto enough = [this, votes] {
+    const auto voted = [](const Slot& slot) { return slot.answer && !slot.answer->message.empty(); };
+    return std::ranges::all_of(slots_, [](const Slot& slot) { return slot.answer.has_value(); }) ||
+           std::ranges::count_if(slots_, voted) >= votes;
+  };
+  changed_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return enough() || strangers(); });
+  return enough();
 }
 
-std::uint32_t VoteDesk::answers() const {
-  return static_cast<std::uint32_t>(
-      std::ranges::count_if(slots_, [](const Slot& s) { return s.answer.has_value(); }));
+std::vector<std::string> VoteDesk::missing() {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> names;
+  for (const auto& [name, worker] : allowed_.workers())
+    if (!slots_[worker].answer) names.push_back(name);
+  return names;
+}
+
+std::size_t VoteDesk::allowed() {
+  const std::lock_guard lock(mutex_);
+  return allowed_.workers().size();
 }
 
 std::vector<MemberRecord> VoteDesk::newcomers() {

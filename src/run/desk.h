@@ -47,9 +47,13 @@ class VoteDesk : public Desk {
 
   // For the server, one thread.
 
-  /// Waits until so many workers have answered in the open round: true. False after so many seconds, or
-  /// as soon as there are newcomers.
-  bool wait_for_answers(std::uint32_t wanted, double seconds);
+  /// Waits until there are so many votes in the open round, or every worker has voted or abstained: true.
+  /// False after so many seconds, or as soon as there are newcomers.
+  bool wait_for_votes(std::uint32_t votes, double seconds);
+  /// Who has not answered in the open round.
+  std::vector<std::string> missing();
+  /// How many may join.
+  std::size_t allowed();
 
   /// Who waits to take over a slot that has not answered in this round. They get nothing until confirmed;
   /// before that the server writes down whose the slot is.
@@ -81,14 +85,15 @@ class VoteDesk : public Desk {
     bool answering = false;  // a ballot is being looked at
     bool knows_the_end = false;
     std::optional<CastBallot> answer;
+    std::optional<std::uint64_t> grumbled;  // in which open round the log was told of a ballot not counted
   };
 
   std::optional<Refusal> answer(const Seat& seat, const v1::Ballot& ballot);
   void done_answering(Slot& slot, std::optional<CastBallot> cast);
-  std::optional<Refusal> sent_away(const Seat& seat) const;
+  bool is_of_this_run(const v1::Hello& hello) const;
+  std::optional<Refusal> unwanted(const Seat& seat) const;
   Visit::Next next(Seat& seat);
   void leave(const Seat& seat);
-  std::uint32_t answers() const;
 
   const TrainConfig& config_;
   std::string config_text_;

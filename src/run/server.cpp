@@ -1,9 +1,11 @@
 #include "run/server.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -90,28 +92,35 @@ class Server {
       const bool evaluated = due_for_test();
       if (evaluated) timed("evaluate", [&] { record_->test(progress(), loss); });
       if (evaluated) metrics_.set("signvote_test_accuracy", *record_->accuracy());
-      if (progress_.rounds % config_.save_every == 0 || progress_.rounds == config_.rounds) save();
+      if (progress_.rounds == config_.rounds)
+        save();
+      else if (progress_.rounds % config_.save_every == 0)
+        try_to_save();
       if (hooks_.progress)
         hooks_.progress({{}, progress_.rounds, config_.rounds, record_->accuracy(), loss, evaluated});
     }
     record_->write_model();
     record_->write_summary(progress(), tally_, total_half_errors(), nlohmann::ordered_json::object());
-    desk_->finish();
-    server_->wake();
-    desk_->wait_until_all_know(10);
-    server_->wait_for_goodbyes(10);
+    say_goodbye();
     return {true, progress_.rounds};
   }
 
  private:
+  bool stop_requested() const { return hooks_.stop != nullptr && *hooks_.stop; }
+  std::uint32_t quorum() const { return options_.quorum != 0 ? options_.quorum : *config_.workers; }
+
   // --- A round -----------------------------------------------------------------------------------
 
   /// False: asked to stop.
   bool wait_for_ballots() {
     const Clock::time_point opened = Clock::now();
+    double patience_of_people = 60;  // seconds until it says whom it waits for
     while (true) {
-      if (hooks_.stop != nullptr && *hooks_.stop) return false;
+      beat_ = Clock::now();
+      if (stop_requested()) return false;
+      if (server_->deaf()) listen_again();
       bool news = desk_->reload_allow_list();
+      if (news) compare_allow_list();
       for (const MemberRecord& member : desk_->newcomers()) {
         journal_->append(member);
         set_owner(member, tally_, owners_);
@@ -120,11 +129,15 @@ class Server {
       }
       if (news) server_->wake();
       const double waited = seconds_since(opened);
-      const std::uint32_t quorum = options_.quorum != 0 ? options_.quorum : *config_.workers;
+      if (waited > patience_of_people) {
+        patience_of_people *= 4;
+        log_(fmt::format("round {} waits since {:.0f} s for {}", progress_.rounds + 1, waited,
+                         fmt::join(desk_->missing(), ", ")));
+      }
       const bool overdue = waited >= options_.deadline_seconds;
       // Looked at again five times a second, for the stop and the allow-list; a ballot is seen at once.
       const double patience = overdue ? 0.2 : std::min(0.2, options_.deadline_seconds - waited);
-      if (desk_->wait_for_answers(overdue ? quorum : *config_.workers, patience)) {
+      if (desk_->wait_for_votes(overdue ? quorum() : *config_.workers, patience)) {
         metrics_.add("signvote_seconds_total", seconds_since(opened), "phase=\"wait\"");
         training_seconds_ += seconds_since(opened);
         return true;
@@ -192,6 +205,15 @@ class Server {
     last_snapshot_ = progress_.rounds;
   }
 
+  /// Between rounds a snapshot is for convenience: the journal has all that is in it.
+  void try_to_save() {
+    try {
+      save();
+    } catch (const DataError& error) {
+      log_(fmt::format("goes on without the snapshot of round {}: {}", progress_.rounds, error.what()));
+    }
+  }
+
   TrainResult leave() {
     if (last_snapshot_ != progress_.rounds) save();
     record_->write_model();
@@ -226,8 +248,7 @@ class Server {
     const SnapshotNotes notes = read_notes(saved);
     if (notes.run_id != config_.run_id())
       throw ConfigError(
-          fmt::format("'{}' is the state of a run with other settings; take them from its "
-                      "config.toml, or choose another --state",
+          fmt::format("'{}' is the state of a run with other settings; give those, or choose another --state",
                       folder_.string()));
     if (saved.parameters.size() != replicas_.size() || notes.owners.size() != owners_.size())
       throw DataError(fmt::format("'{}' has {} parameters where the model has {}", folder_.string(),
@@ -276,19 +297,59 @@ class Server {
 
   void listen() {
     desk_.emplace(config_, replicas_.size(), box_, *journal_, allowed_, owners_, metrics_, log_);
-    VoteServerOptions listen = options_.listen;
-    listen.largest_message = kHeaderBytes + 2 * ((replicas_.size() + 7) / 8);
-    server_.emplace(listen, *desk_);
+    listen_ = options_.listen;
+    listen_.largest_message = kHeaderBytes + 2 * ((replicas_.size() + 7) / 8);
+    listen_.workers = *config_.workers;
+    server_.emplace(listen_, *desk_);
     desk_->wake_with([this] { server_->wake(); });
     json ports = {{"port", server_->port()}, {"pid", ::getpid()}};
     if (options_.metrics_port) {
-      endpoint_.emplace(*options_.metrics_port, metrics_, [] { return std::string(); });
+      endpoint_.emplace(*options_.metrics_port, metrics_, [this] { return ailment(); });
       ports["metrics_port"] = endpoint_->port();
     }
     write_file_atomically(folder_ / "server.json", ports.dump(2) + "\n");
     log_(fmt::format("listens on port {}{}; waits for {} of {} workers a round", server_->port(),
-                     endpoint_ ? fmt::format(", metrics on 127.0.0.1:{}", endpoint_->port()) : "",
-                     options_.quorum != 0 ? options_.quorum : *config_.workers, *config_.workers));
+                     endpoint_ ? fmt::format(", metrics on 127.0.0.1:{}", endpoint_->port()) : "", quorum(),
+                     *config_.workers));
+    compare_allow_list();
+  }
+
+  /// On the same port. The workers' sessions are cut, and they come back.
+  void listen_again() {
+    Address address = listen_address(listen_);
+    address.port = server_->port();
+    listen_.listen = address.text();
+    desk_->wake_with({});
+    server_.reset();
+    server_.emplace(listen_, *desk_);
+    desk_->wake_with([this] { server_->wake(); });
+    log_("listens anew; if this happens often, raise the limit of open files (ulimit -n)");
+  }
+
+  void compare_allow_list() {
+    if (desk_->allowed() < quorum())
+      log_(fmt::format("the allow-list names {} workers, but a round needs {}: add some", desk_->allowed(),
+                       quorum()));
+  }
+
+  /// For /healthz: nothing if all is well. Waiting for workers is.
+  std::string ailment() const {
+    constexpr double kLong = 600;
+    const double seconds = seconds_since(beat_);
+    return seconds < kLong ? "" : fmt::format("the server has been busy with one step for {:.0f} s", seconds);
+  }
+
+  /// Workers that are away have ten seconds to come and hear of the end; those with a session, who may be
+  /// computing, or on a slow link, ten minutes.
+  void say_goodbye() {
+    desk_->finish();
+    server_->wake();
+    desk_->wait_until_all_know(10);
+    const Clock::time_point start = Clock::now();
+    bool said = false;
+    while (!server_->wait_for_goodbyes(1) && !stop_requested() && seconds_since(start) < 600)
+      if (!std::exchange(said, true))
+        log_(fmt::format("the run is finished; waits for {} workers to hear of it", server_->sessions()));
   }
 
   void timed(const char* phase, const std::function<void()>& work) {
@@ -313,11 +374,13 @@ class Server {
   Tally tally_;
   BallotBox box_;
   SignVector verdict_;
-  std::vector<std::string> owners_;  // of the tally's slots; empty: nobody yet
+  std::vector<std::string> owners_;                     // of the tally's slots; empty: nobody yet
+  std::atomic<Clock::time_point> beat_ = Clock::now();  // when a round was last waited for
   Metrics metrics_;
   std::optional<Journal> journal_;
   std::optional<Record> record_;
   std::optional<VoteDesk> desk_;
+  VoteServerOptions listen_;
   std::optional<VoteServer> server_;
   std::optional<MetricsEndpoint> endpoint_;
 

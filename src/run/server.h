@@ -5,9 +5,9 @@
 //   STATE/journal/                                             see journal.h
 //   STATE/server.json                                          the ports it listens on
 //
-// A round is open until every worker has answered, or, with a quorum, until that many have and the
-// deadline has passed. Then: decide; append ballots and verdict to the journal, synced; only now does the
-// verdict leave; step; test and take a snapshot where they are due. So whatever a worker has seen, a
+// A round is open until every worker has voted or abstained, or, with a quorum, until that many have voted
+// and the deadline has passed. Then: decide; append ballots and verdict to the journal, synced; only now does
+// the verdict leave; step; test and take a snapshot where they are due. So whatever a worker has seen, a
 // server that is killed and started again knows too.
 #pragma once
 
@@ -29,7 +29,7 @@ struct ServerOptions {
   VoteServerOptions listen;                    // largest_message is filled in
   std::optional<std::filesystem::path> allow;  // see allow_list.h
   std::uint32_t quorum = 0;                    // 0: all workers
-  double deadline_seconds = 0;                 // 0: a round closes as soon as the quorum has answered
+  double deadline_seconds = 0;                 // 0: a round closes as soon as the quorum has voted
   std::uint64_t keep = UINT64_MAX;             // verdicts
   std::optional<int> metrics_port;             // 0: any
 };

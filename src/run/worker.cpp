@@ -1,6 +1,7 @@
 #include "run/worker.h"
 
 #include <fmt/format.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <chrono>
@@ -88,8 +89,9 @@ class Worker {
   void session() {
     if (!client_.send(hello()) || !receive() || !take_welcome()) return;
     while (!stop_requested() && !finished_) {
-      if (round_ == open_round_ && !voted_ && round_ < config_.rounds) {
-        if (!vote()) return;
+      // A verdict that is there already tells that the round is closed: a gradient for it would be in vain.
+      if (round_ == open_round_ && !voted_ && round_ < config_.rounds && !client_.has_message()) {
+        vote();
         voted_ = true;
       }
       if (!receive()) return;
@@ -110,9 +112,10 @@ class Worker {
     hello.set_protocol(1);
     hello.set_program(options_.program);
     hello.set_name(options_.name);
-    hello.set_has_model(learner_ != nullptr && model_whole_);
+    hello.set_has_model(learner_ != nullptr && last_verdict_.has_value());
     hello.set_run_id(learner_ ? config_.run_id() : 0);
     hello.set_round(round_);
+    hello.set_last_verdict(last_verdict_.value_or(0));
     return message;
   }
 
@@ -140,7 +143,7 @@ class Worker {
     open_round_ = welcome.open_round();
     voted_ = welcome.voted();
     if (welcome.snapshot()) {
-      model_whole_ = false;
+      last_verdict_.reset();
       const auto bytes = std::as_writable_bytes(learner_->replicas().parameters());
       for (std::size_t have = 0; have < bytes.size();) {
         if (!receive()) return false;
@@ -150,7 +153,7 @@ class Worker {
         std::memcpy(bytes.data() + have, data.data(), data.size());
         have += data.size();
       }
-      model_whole_ = true;
+      if (welcome.round() == 0) last_verdict_ = 0;  // there is none, and need not be
     }
     round_ = welcome.round();
     say(fmt::format("worker {}: holds the model of round {}, round {} is open", worker_, round_,
@@ -190,9 +193,9 @@ class Worker {
                     share, config_.rounds));
   }
 
-  bool vote() {
+  void vote() {
     const Clock::time_point start = Clock::now();
-    bool sent = false;
+    double seconds = 0;
     learner_->vote(round_, [&](std::uint32_t worker, const SignVector* signs, double loss) {
       v1::FromWorker message;
       v1::Ballot& ballot = *message.mutable_ballot();
@@ -204,19 +207,19 @@ class Worker {
         ballot.set_message(bytes_.data(), bytes_.size());
       }
       loss_ = loss / batch_;
-      sent = client_.send(message);
+      seconds = seconds_since(start);  // the link's time is not the machine's
+      client_.send(message);           // if it cannot be sent, receive tells
     });
     if (options_.round_seconds > 0) {
       const std::uint32_t next =
-          fitting_batch(batch_, seconds_since(start), options_.round_seconds, learner_->share(worker_));
+          fitting_batch(batch_, seconds, options_.round_seconds, learner_->share(worker_));
       if (next != batch_) {
         say(fmt::format("round {}: {} samples took {:.2f} s; takes {} from now on", round_ + 1, batch_,
-                        seconds_since(start), next));
+                        seconds, next));
         learner_->set_batch(worker_, next);
         batch_ = next;
       }
     }
-    return sent;
   }
 
   void take_verdict() {
@@ -227,6 +230,7 @@ class Worker {
     if (!decode(std::as_bytes(std::span(verdict.message())), expected, verdict_, problem))
       throw EngineError(fmt::format("the server sent a {}", problem));
     learner_->step(verdict_);
+    last_verdict_ = XXH3_64bits(verdict.message().data(), verdict.message().size());
     ++round_;
     open_round_ = verdict.open_round();
     voted_ = false;
@@ -247,7 +251,7 @@ class Worker {
   std::unique_ptr<Learner> learner_;  // once a server has told what is trained
   std::uint32_t worker_ = 0;
   std::uint32_t batch_ = 0;
-  bool model_whole_ = true;  // false: a snapshot broke off
+  std::optional<std::uint64_t> last_verdict_;  // its checksum; none: the model is the snapshot, or part of it
   std::uint64_t round_ = 0;
   std::uint64_t open_round_ = 0;
   bool voted_ = false;

@@ -8,6 +8,7 @@ import json
 import pathlib
 import re
 import shutil
+import socket
 import tempfile
 import urllib.error
 import urllib.request
@@ -86,7 +87,8 @@ class ServerFlags(Case):
             (self.command("--cert", key, "--key", key), "--cert, --key and --client-ca are needed"),
             (self.command("--insecure", "--cert", key), "--insecure does without"),
             (self.command("--insecure", "--client-ca", key), "--insecure does without"),
-            (self.command("--insecure", "--deadline", "5s"), "--deadline needs a --quorum"),
+            (self.command("--insecure", "--deadline", "5s"), "--deadline needs a smaller --quorum"),
+            (self.command("--insecure", "--quorum", "3/3", "--deadline", "5s"), "--deadline needs a smaller --quorum"),
             (self.command("--insecure", "--quorums", "2/3"), "did you mean --quorum?"),
             (self.command("--insecure", rounds=0), "--rounds is '0'"),
             (self.command("--insecure", listen="127.0.0.1:65535"), "give a --metrics-port"),
@@ -105,12 +107,14 @@ class ServerFlags(Case):
 
     def test_without_tls_only_on_loopback(self):
         self.refuse(2, *self.command("--insecure", listen="0.0.0.0:0"), says=["--listen is '0.0.0.0:0'", "without TLS"])
+        self.assertEqual(contents(self.folder), {})
 
     def test_allow_list(self):
         (self.folder / "allow.toml").write_text("alice = 0\nbob = 3\n")
         self.refuse(2, *self.command("--insecure", "--allow", self.folder / "allow.toml"),
                     says=["allow.toml:2: 'bob' must be the number of a worker, from 0 to 2"])  # fmt: skip
         self.refuse(2, *self.command("--insecure", "--allow", self.folder / "none.toml"), says=["none.toml", "No such file"])
+        self.assertEqual(list(contents(self.folder)), ["allow.toml"])
 
     def test_data(self):
         self.refuse(1, *self.command("--insecure", data=self.folder / "none"), says="signvote data fetch mnist")
@@ -239,6 +243,22 @@ class Meeting(NetworkCase):
         self.assertGreater(now["signvote_ballot_bytes_total"], 582_026 / 8 / 4)
         self.assertEqual(now["signvote_round"], 0)  # it waits for both
         self.finish(server, first, self.worker("worker-1", server).start())
+
+    def test_more_connections_than_it_may_have_open(self):
+        """gRPC then accepts no other, ever: so the server listens anew, and the run goes on."""
+        server = self.server(prefix=["prlimit", "--nofile=64:64"]).start()
+        crowd = [socket.create_connection((server.host, server.port), TIMEOUT) for _ in range(100)]
+        wait_until("it listens anew", lambda: "listens anew" in server.log.read_text(), alive=[server])
+        for stranger in crowd:
+            stranger.close()
+        self.assertIn("(accept_failed)", server.log.read_text())
+        self.finish(server, *[self.worker(name, server).start() for name in NAMES])
+        self.assertEqual(summary(server.state)["model_sha256"], self.sha256("local", **SETTINGS))
+
+    def test_tells_whom_it_cannot_do_without(self):
+        (self.folder / "allow.toml").write_text("alice = 0\n")
+        server = self.server("--allow", self.folder / "allow.toml").start()
+        wait_until("it tells", lambda: "names 1 workers, but a round needs 2" in server.log.read_text(), alive=[server])
 
     def test_metrics_off(self):
         server = self.server("--metrics-port", "off")

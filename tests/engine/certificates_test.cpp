@@ -75,7 +75,7 @@ TEST_F(Certificates, are_read_back) {
   make_ca(folder.path(), 30);
   make_worker_certificate(folder.path(), "ann", 20);
   const KeyPair pair = load_key_pair(folder / "ann.pem", folder / "ann.key");
-  EXPECT_EQ(pair.name, "ann");
+  EXPECT_EQ(common_name(pair.certificate), "ann");
   EXPECT_EQ(pair.certificate, read_text_file(folder / "ann.pem"));
   EXPECT_EQ(pair.key, read_text_file(folder / "ann.key"));
   EXPECT_EQ(load_authority(folder / "ca.pem"), read_text_file(folder / "ca.pem"));
@@ -159,9 +159,28 @@ TEST_F(Certificates, that_do_not_work_are_not_loaded) {
   refuses<DataError>(load("empty.pem", "ann.key"), "holds no certificate");
   openssl({"pkey", "-in", "ann.key", "-aes256", "-passout", "pass:secret", "-out", "locked.key"});
   refuses<DataError>(load("ann.pem", "locked.key"), "has a password");
-  openssl({"req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
-           "/O=nameless", "-keyout", "nameless.key", "-out", "nameless.pem"});
-  refuses<DataError>(load("nameless.pem", "nameless.key"), "must have one common name");
+}
+
+TEST_F(Certificates, name_one_or_nobody) {
+  EXPECT_EQ(common_name("no certificate"), std::nullopt);
+  const auto named = [&](const std::string& subject) {
+    openssl({"req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
+             subject, "-keyout", "some.key", "-out", "some.pem"});
+    load_key_pair(folder / "some.pem", folder / "some.key");  // a server needs no name
+    return common_name(read_text_file(folder / "some.pem"));
+  };
+  EXPECT_EQ(named("/O=nameless"), std::nullopt);
+  EXPECT_EQ(named("/CN=ann/O=here"), "ann");
+  EXPECT_EQ(named("/CN=ann/CN=bob"), std::nullopt);
+}
+
+TEST_F(Certificates, of_an_authority_that_has_expired_are_of_no_use) {
+  make_ca(folder / "old", -1);
+  make_ca(folder / "new", 10);
+  refuses<DataError>([&] { load_authority(folder / "old/ca.pem"); }, "has expired on");
+  const std::string both = read_text_file(folder / "old/ca.pem") + read_text_file(folder / "new/ca.pem");
+  write_file_atomically(folder / "both.pem", both);
+  EXPECT_EQ(load_authority(folder / "both.pem"), both) << "as an authority is replaced";
 }
 
 }  // namespace

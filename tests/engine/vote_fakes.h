@@ -44,8 +44,7 @@ struct TestCertificates {
 
   /// Unchecked, for there are bad ones.
   KeyPair pair(const std::string& who, const std::string& name) const {
-    return {read_text_file(folder / who / (name + ".pem")), read_text_file(folder / who / (name + ".key")),
-            name};
+    return {read_text_file(folder / who / (name + ".pem")), read_text_file(folder / who / (name + ".key"))};
   }
   std::string authority(const std::string& who) const { return load_authority(folder / who / "ca.pem"); }
 
@@ -58,13 +57,19 @@ inline const TestCertificates& certificates() {
 }
 
 inline VoteServerOptions server_options() {
-  return {"127.0.0.1:0", certificates().pair("ours", "server"), certificates().authority("ours"), kLargest,
-          60};
+  VoteServerOptions options;
+  options.listen = "127.0.0.1:0";
+  options.keys = certificates().pair("ours", "server");
+  options.client_authority = certificates().authority("ours");
+  options.largest_message = kLargest;
+  options.workers = 10;
+  options.hello_seconds = 60;
+  return options;
 }
 
 inline VoteClientOptions client_options(const VoteServer& server, const std::string& name = "ann") {
   return {"127.0.0.1:" + std::to_string(server.port()), certificates().pair("ours", name),
-          certificates().authority("ours")};
+          certificates().authority("ours"), 0};
 }
 
 inline v1::FromWorker hello(const std::string& name = "") {
@@ -119,6 +124,11 @@ class FakeDesk : public Desk {
     const std::lock_guard lock(mutex_);
     refused_.push_back({peer, refusal});
     changed_.notify_all();
+  }
+
+  void end(const std::string& name, const Refusal& why) {
+    const std::lock_guard lock(mutex_);
+    to_be_ended_[name] = why;
   }
 
   void give(const std::string& name, Visit::Next next) {
@@ -179,7 +189,13 @@ class FakeDesk : public Desk {
       Next next = std::move(box.front());
       box.pop_front();
       ++desk_.handed_out_;
+      desk_.changed_.notify_all();
       return next;
+    }
+    std::optional<Refusal> unwanted() override {
+      const std::lock_guard lock(desk_.mutex_);
+      const auto found = desk_.to_be_ended_.find(name_);
+      return found == desk_.to_be_ended_.end() ? std::nullopt : std::optional(found->second);
     }
 
    private:
@@ -191,12 +207,15 @@ class FakeDesk : public Desk {
   std::condition_variable changed_;
   std::map<std::string, std::deque<Visit::Next>> outbox_;
   std::vector<std::pair<std::string, std::uint64_t>> ballots_;
+  std::map<std::string, Refusal> to_be_ended_;
   std::vector<Refused> refused_;
   std::vector<std::string> peers_;
   int visits_ = 0;
   int handed_out_ = 0;
 
  public:
+  /// For wait_for, which holds the lock.
+  int handed_out_locked() const { return handed_out_; }
   /// For on_ballot, which holds the lock.
   void give_locked(const std::string& name, Visit::Next next) { outbox_[name].push_back(std::move(next)); }
 };

@@ -123,7 +123,9 @@ TEST(VoteSession, serves_many_at_once) {
 
 TEST(VoteSession, never_has_more_than_a_message_waiting_for_a_slow_reader) {
   constexpr int kMessages = 12;
-  constexpr int kInFlight = 3;  // one being written, what TCP and gRPC's windows hold, one being read
+  // One being written, what TCP and gRPC's windows hold, one that the client's thread waits with, and one
+  // that it has ready.
+  constexpr int kInFlight = 5;
   FakeDesk desk;
   VoteServer server(server_options(), desk);
   TestWorker worker(server);
@@ -138,6 +140,46 @@ TEST(VoteSession, never_has_more_than_a_message_waiting_for_a_slow_reader) {
     ASSERT_TRUE(worker.receive());
   }
   EXPECT_EQ(desk.handed_out(), kMessages + 1);
+}
+
+TEST(VoteSession, is_cut_if_it_is_unwanted_though_its_worker_does_not_read) {
+  FakeDesk desk;
+  VoteServer server(server_options(), desk);
+  TestWorker worker(server), other(server, "bob");
+  for (int i = 0; i < 12; ++i) desk.give("ann", verdict(1, std::string(16 << 20, 'v')));
+  server.wake();
+  ASSERT_TRUE(desk.wait_for([&] { return desk.handed_out_locked() > 2; }));  // none of which is read
+  desk.end("ann", {Refusal::Kind::replaced, "replaced", "another took the place"});
+  server.wake();
+  EXPECT_TRUE(desk.wait_for_visits(1)) << "its memory must not wait for a worker that never reads";
+  ASSERT_EQ(desk.refusals().size(), 1U);
+  EXPECT_EQ(desk.refusals()[0].refusal.reason, "replaced");
+  desk.end("bob", {Refusal::Kind::not_allowed, "no_longer_allowed", "taken off the list"});
+  server.wake();
+  EXPECT_FALSE(other.receive());
+  EXPECT_NE(other->end().text.find("taken off the list"), std::string::npos) << "who reads is told why";
+  EXPECT_TRUE(desk.wait_for_visits(0));
+}
+
+TEST(VoteSession, can_be_read_to_its_end_though_nothing_can_be_sent) {
+  FakeDesk desk;
+  VoteServer server(server_options(), desk);
+  VoteClientOptions options = client_options(server);
+  options.read_ahead = 1 << 20;
+  TestWorker worker(options, "ann");
+  EXPECT_FALSE(worker->has_message());
+  for (std::uint64_t round = 1; round <= 3; ++round) desk.give("ann", verdict(round));
+  desk.give("ann", Visit::Goodbye{});
+  server.wake();
+  ASSERT_TRUE(desk.wait_for_visits(0)) << "the worker's own thread has read it all";
+  while (worker->send(ballot(0))) std::this_thread::yield();
+  for (std::uint64_t round = 1; round <= 3; ++round) {
+    EXPECT_TRUE(worker->has_message());
+    ASSERT_TRUE(worker.receive());
+    EXPECT_EQ(worker.last().verdict().open_round(), round);
+  }
+  EXPECT_FALSE(worker.receive());
+  EXPECT_EQ(worker->end().kind, SessionEnd::Kind::done);
 }
 
 TEST(VoteSession, a_slow_reader_holds_up_nobody) {

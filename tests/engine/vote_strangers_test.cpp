@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "base/process.h"
 #include "engine/vote_fakes.h"
 #include "signvote/error.h"
 
@@ -85,6 +86,34 @@ TEST_F(VoteStrangers, bad_certificates_of_workers_are_told_to_the_desk) {
     expect_text(desk.refusals()[0].refusal.text, says);
     EXPECT_TRUE(desk.peers().empty());
     TestWorker friend_of_ours(server);
+  }
+}
+
+TEST_F(VoteStrangers, have_one_name) {
+  const TemporaryFolder folder;
+  const std::string ca = certificates().folder / "ours/ca";
+  for (const std::string subject : {"/O=nameless", "/CN=ann/CN=bob"}) {
+    for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+             {"openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
+              subject, "-keyout", "key", "-out", "request"},
+             {"openssl", "x509", "-req", "-in", "request", "-CA", ca + ".pem", "-CAkey", ca + ".key",
+              "-CAcreateserial", "-CAserial", "serial", "-days", "2", "-out", "pem"}}) {
+      const ProcessResult result = run_process(command, folder.path());
+      ASSERT_EQ(result.exit_code, 0) << result.output;
+    }
+    FakeDesk desk;
+    VoteServer server(server_options(), desk);
+    VoteClientOptions options = client_options(server);
+    options.keys = {read_text_file(folder / "pem"), read_text_file(folder / "key")};
+    VoteClient client(options);
+    ASSERT_TRUE(client.begin(kConnectSeconds)) << client.end().text;
+    client.send(hello("ann"));
+    v1::ToWorker answer;
+    EXPECT_FALSE(client.receive(answer));
+    EXPECT_EQ(client.end().kind, Kind::refused);
+    expect_text(client.end().text, "exactly one common name");
+    ASSERT_EQ(desk.refusals().size(), 1U);
+    EXPECT_EQ(desk.refusals()[0].refusal.reason, "no_name");
   }
 }
 

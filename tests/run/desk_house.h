@@ -3,6 +3,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <chrono>
@@ -81,12 +82,19 @@ class DeskHouse {
           const std::lock_guard lock(log_mutex_);
           log_.push_back(line);
         });
-    VoteServerOptions listen =
-        options.tls ? server_options() : VoteServerOptions{"127.0.0.1:0", {}, "", 0, 600};
+    VoteServerOptions listen = options.tls ? server_options() : plain_options();
     listen.hello_seconds = 600;
     listen.largest_message = kHeaderBytes + 2 * ((options.size + 7) / 8);
     server = std::make_unique<VoteServer>(listen, *desk);
     if (options.wakes) desk->wake_with([this] { server->wake(); });
+  }
+
+  static VoteServerOptions plain_options() {
+    VoteServerOptions options;
+    options.listen = "127.0.0.1:0";
+    options.largest_message = kLargest;
+    options.workers = 10;
+    return options;
   }
 
   static std::string name(std::uint32_t worker) { return "worker-" + std::to_string(worker); }
@@ -109,7 +117,7 @@ class DeskHouse {
 
   /// Closes the round when so many have answered; its verdict must be that of `votes`. Publishes it.
   RoundRecord close(std::uint32_t answers) {
-    EXPECT_TRUE(desk->wait_for_answers(answers, kConnectSeconds));
+    EXPECT_TRUE(desk->wait_for_votes(answers, kConnectSeconds));
     RoundRecord record = decide();
     publish(record);
     return record;
@@ -246,7 +254,7 @@ class DeskWorker {
       : house_(house),
         name_(name),
         client_({"127.0.0.1:" + std::to_string(house.server->port()), keys,
-                 keys ? certificates().authority("ours") : ""}) {}
+                 keys ? certificates().authority("ours") : "", 0}) {}
 
   /// Says hello, as one that has no model, or has one; the welcome is not waited for.
   void call(std::optional<std::uint64_t> round = std::nullopt) {
@@ -255,6 +263,8 @@ class DeskWorker {
       message.mutable_hello()->set_has_model(true);
       message.mutable_hello()->set_run_id(house_.run_id);
       message.mutable_hello()->set_round(*round);
+      const auto last = *round > 0 ? house_.journal->verdict(*round - 1) : std::nullopt;
+      if (last) message.mutable_hello()->set_last_verdict(XXH3_64bits(last->data(), last->size()));
     }
     call(message);
   }

@@ -71,17 +71,34 @@ TEST(Desk, waits_for_as_many_as_are_wanted) {
   DeskWorker first(house, "worker-0"), second(house, "worker-1");
   enter(first);
   enter(second);
-  EXPECT_TRUE(house.desk->wait_for_answers(0, 0));
-  EXPECT_FALSE(house.desk->wait_for_answers(1, 0.01));
+  EXPECT_TRUE(house.desk->wait_for_votes(0, 0));
+  EXPECT_FALSE(house.desk->wait_for_votes(1, 0.01));
   first.vote();
-  EXPECT_TRUE(house.desk->wait_for_answers(1, kConnectSeconds));
-  EXPECT_FALSE(house.desk->wait_for_answers(2, 0.01));
+  EXPECT_TRUE(house.desk->wait_for_votes(1, kConnectSeconds));
+  EXPECT_FALSE(house.desk->wait_for_votes(2, 0.01));
   std::jthread votes([&] { second.vote(); });
-  EXPECT_TRUE(house.desk->wait_for_answers(2, kConnectSeconds));
+  EXPECT_TRUE(house.desk->wait_for_votes(2, kConnectSeconds));
   votes.join();
-  EXPECT_FALSE(house.desk->wait_for_answers(3, 0));
+  EXPECT_FALSE(house.desk->wait_for_votes(3, 0));
   house.close(2);
-  EXPECT_FALSE(house.desk->wait_for_answers(1, 0)) << "the next round begins with no answer";
+  EXPECT_FALSE(house.desk->wait_for_votes(1, 0)) << "the next round begins with no answer";
+}
+
+TEST(Desk, abstentions_are_no_votes_but_all_answers_are_enough) {
+  DeskHouse house;
+  DeskWorker first(house, "worker-0"), second(house, "worker-1"), third(house, "worker-2");
+  for (DeskWorker* worker : {&first, &second, &third}) enter(*worker);
+  EXPECT_EQ(house.desk->missing(), (std::vector<std::string>{"worker-0", "worker-1", "worker-2"}));
+  first.send(ballot(0, ""));
+  second.send(ballot(0, ""));
+  ASSERT_TRUE(eventually([&] { return house.ballots("abstained") == 2; }));
+  EXPECT_EQ(house.desk->missing(), (std::vector<std::string>{"worker-2"}));
+  EXPECT_FALSE(house.desk->wait_for_votes(1, 0)) << "nobody has voted";
+  third.vote();
+  EXPECT_TRUE(house.desk->wait_for_votes(1, kConnectSeconds));
+  EXPECT_TRUE(house.desk->wait_for_votes(2, 0)) << "no more can come";
+  EXPECT_TRUE(house.desk->missing().empty());
+  EXPECT_EQ(house.close(3).ballots.size(), 3U);
 }
 
 TEST(Desk, an_answer_outlives_its_session) {
@@ -90,10 +107,10 @@ TEST(Desk, an_answer_outlives_its_session) {
   enter(first);
   enter(second);
   second.vote();
-  ASSERT_TRUE(house.desk->wait_for_answers(1, kConnectSeconds));
+  ASSERT_TRUE(house.desk->wait_for_votes(1, kConnectSeconds));
   second.end();
   ASSERT_TRUE(eventually([&] { return house.metric("signvote_workers_connected") == 1; }));
-  EXPECT_TRUE(house.desk->wait_for_answers(1, 0));
+  EXPECT_TRUE(house.desk->wait_for_votes(1, 0));
   first.vote();
   EXPECT_EQ(house.close(2).ballots.size(), 2U);
 }
@@ -187,8 +204,30 @@ TEST(Desk, who_is_far_behind_gets_the_snapshot) {
   play(house, first, 1);
   house.save(1);
   EXPECT_EQ(house.journal->oldest(), 40U);
-  EXPECT_TRUE(back.join(39).snapshot()) << "its verdict is gone";
-  EXPECT_FALSE(back.join(40).snapshot());
+  EXPECT_TRUE(back.join(40).snapshot()) << "the verdict that would prove it is gone";
+  EXPECT_FALSE(back.join(41).snapshot());
+}
+
+TEST(Desk, who_was_in_another_run_of_the_same_settings_gets_the_snapshot) {
+  DeskHouse before, now;  // as if begun anew, or brought back from a backup
+  ASSERT_EQ(before.run_id, now.run_id);
+  for (DeskHouse* house : {&before, &now}) {
+    DeskWorker first(*house, "worker-0");
+    enter(first);
+    first.vote(house == &before ? house->random_signs() : SignVector(house->parameters.size()));
+    house->close(1);
+    first.take_verdict();
+  }
+  const auto verdict = *before.journal->verdict(0);
+  ASSERT_NE(verdict, *now.journal->verdict(0));
+  v1::FromWorker message = hello("worker-1");
+  message.mutable_hello()->set_has_model(true);
+  message.mutable_hello()->set_run_id(now.run_id);
+  message.mutable_hello()->set_round(1);
+  message.mutable_hello()->set_last_verdict(XXH3_64bits(verdict.data(), verdict.size()));
+  DeskWorker back(now, "worker-1");
+  back.call(message);
+  EXPECT_TRUE(back.welcomed().snapshot());
 }
 
 TEST(Desk, tells_who_comes_back_whether_it_has_voted) {
@@ -196,11 +235,11 @@ TEST(Desk, tells_who_comes_back_whether_it_has_voted) {
   DeskWorker first(house, "worker-0"), second(house, "worker-1"), third(house, "worker-2");
   for (DeskWorker* worker : {&first, &second, &third}) enter(*worker);
   first.vote();
-  ASSERT_TRUE(house.desk->wait_for_answers(1, kConnectSeconds));
+  ASSERT_TRUE(house.desk->wait_for_votes(1, kConnectSeconds));
   EXPECT_TRUE(first.join(0).voted());
   EXPECT_FALSE(second.join(0).voted());
   second.vote();
-  ASSERT_TRUE(house.desk->wait_for_answers(2, kConnectSeconds));
+  ASSERT_TRUE(house.desk->wait_for_votes(2, kConnectSeconds));
   const RoundRecord record = house.decide();
   EXPECT_TRUE(third.join(0).voted()) << "it is too late for this round";
   house.publish(record);
@@ -215,7 +254,7 @@ TEST(Desk, goes_on_after_a_restart) {
     enter(first);
     play(house, first, 3);
     first.vote();
-    ASSERT_TRUE(house.desk->wait_for_answers(1, kConnectSeconds));
+    ASSERT_TRUE(house.desk->wait_for_votes(1, kConnectSeconds));
   }
   house.votes.clear();  // what was not journaled is lost with the server
   house.server.reset();
@@ -227,8 +266,7 @@ TEST(Desk, goes_on_after_a_restart) {
   house.desk = std::make_unique<VoteDesk>(house.config, house.parameters.size(), box, *house.journal,
                                           AllowList(std::nullopt, 3), house.owners, house.metrics,
                                           [](const std::string&) {});
-  house.server =
-      std::make_unique<VoteServer>(VoteServerOptions{"127.0.0.1:0", {}, "", kLargest, 600}, *house.desk);
+  house.server = std::make_unique<VoteServer>(DeskHouse::plain_options(), *house.desk);
   DeskWorker first(house, "worker-0"), second(house, "worker-1");
   const v1::Welcome welcome = first.join(2);
   EXPECT_FALSE(welcome.snapshot());
@@ -274,7 +312,7 @@ TEST(Desk, a_replaced_session_cannot_vote) {
   ASSERT_TRUE(before.send(house.good_ballot(0, 0, house.random_signs())));
   ASSERT_TRUE(before.send(hello("worker-0")));  // ends it, once the ballot was looked at
   EXPECT_NE(before.ended().text.find("hello once"), std::string::npos);
-  EXPECT_FALSE(house.desk->wait_for_answers(1, 0));
+  EXPECT_FALSE(house.desk->wait_for_votes(1, 0));
   EXPECT_FALSE(now.join(0).voted());
   now.vote();
   EXPECT_EQ(house.close(1).ballots.size(), 1U);
@@ -288,7 +326,7 @@ TEST(Desk, a_ballot_of_a_replaced_session_stands) {
   DeskWorker before(house, "worker-0"), now(house, "worker-0");
   enter(before);
   before.vote();
-  ASSERT_TRUE(house.desk->wait_for_answers(1, kConnectSeconds));
+  ASSERT_TRUE(house.desk->wait_for_votes(1, kConnectSeconds));
   EXPECT_TRUE(now.join(0).voted());
   now.send(house.good_ballot(0, 0, house.random_signs()));
   ASSERT_TRUE(eventually([&] { return house.ballots("duplicate") == 1; }));
@@ -301,7 +339,7 @@ TEST(Desk, newcomers_are_written_down_before_they_get_anything) {
   DeskHouse house({.all_known = false});
   DeskWorker newcomer(house, "worker-1");
   newcomer.call();
-  EXPECT_FALSE(house.desk->wait_for_answers(1, kConnectSeconds)) << "returns for the newcomer";
+  EXPECT_FALSE(house.desk->wait_for_votes(1, kConnectSeconds)) << "returns for the newcomer";
   const auto newcomers = house.desk->newcomers();
   ASSERT_EQ(newcomers.size(), 1U);
   EXPECT_EQ(newcomers[0].worker, 1U);
@@ -352,7 +390,7 @@ TEST(Desk, who_is_taken_off_the_list_cannot_vote_before_it_is_told) {
   ASSERT_TRUE(alice.send(house.good_ballot(0, 0, house.random_signs())));
   EXPECT_EQ(alice.ended().kind, Kind::refused);
   EXPECT_EQ(house.refusals(), (std::map<std::string, double>{{"no_longer_allowed", 1}}));
-  EXPECT_FALSE(house.desk->wait_for_answers(1, 0));
+  EXPECT_FALSE(house.desk->wait_for_votes(1, 0));
 }
 
 TEST(Desk, a_slot_given_to_another_name_forgets_the_one_before) {
@@ -372,7 +410,7 @@ TEST(Desk, a_slot_given_to_another_name_forgets_the_one_before) {
     bob.take_verdict();
   }
   alice.vote();  // in the round in which she is taken off
-  ASSERT_TRUE(house.desk->wait_for_answers(1, kConnectSeconds));
+  ASSERT_TRUE(house.desk->wait_for_votes(1, kConnectSeconds));
   house.set_allowed("carol = 0\nbob = 1\n");
   EXPECT_TRUE(house.desk->reload_allow_list());
   house.server->wake();
@@ -380,7 +418,7 @@ TEST(Desk, a_slot_given_to_another_name_forgets_the_one_before) {
   carol.call();
   ASSERT_TRUE(eventually([&] { return !house.log("carol (").empty(); }));
   EXPECT_TRUE(house.desk->newcomers().empty()) << "alice's ballot stands: the slot is hers for this round";
-  EXPECT_FALSE(house.desk->wait_for_answers(2, 0.01));
+  EXPECT_FALSE(house.desk->wait_for_votes(2, 0.01));
   bob.vote();
   house.close(2);
   bob.take_verdict();

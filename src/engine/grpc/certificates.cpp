@@ -69,10 +69,16 @@ Bio reader(const std::string& pem) {
   return bio;
 }
 
+/// The next one; nothing if there is none.
+Certificate next_certificate(const Bio& pem) {
+  Certificate certificate(::PEM_read_bio_X509(pem.get(), nullptr, nullptr, nullptr));
+  ::ERR_clear_error();
+  return certificate;
+}
+
 /// The first of a file: the program's own; those of a chain follow.
 Certificate parse_certificate(const std::string& pem, const fs::path& file) {
-  Certificate certificate(::PEM_read_bio_X509(reader(pem).get(), nullptr, nullptr, nullptr));
-  ::ERR_clear_error();
+  Certificate certificate = next_certificate(reader(pem));
   if (!certificate)
     throw DataError(
         fmt::format("'{}' holds no certificate in PEM (-----BEGIN CERTIFICATE-----)", file.string()));
@@ -121,20 +127,6 @@ void check_fit(const X509* certificate, const EVP_PKEY* key, const fs::path& cer
         fmt::format("the key '{}' is not that of the certificate '{}'; give the two files that were "
                     "made together",
                     key_file.string(), certificate_file.string()));
-}
-
-std::string common_name(const X509* certificate, const fs::path& file) {
-  const X509_NAME* subject = ::X509_get_subject_name(certificate);
-  const int at = ::X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
-  if (at < 0 || ::X509_NAME_get_index_by_NID(subject, NID_commonName, at) >= 0)
-    throw DataError(fmt::format("the certificate '{}' must have one common name (CN)", file.string()));
-  unsigned char* text = nullptr;
-  const int size =
-      ::ASN1_STRING_to_UTF8(&text, ::X509_NAME_ENTRY_get_data(::X509_NAME_get_entry(subject, at)));
-  check(size >= 0, "read a common name");
-  std::string name(reinterpret_cast<const char*>(text), static_cast<std::size_t>(size));
-  ::OPENSSL_free(text);
-  return name;
 }
 
 // Writing
@@ -332,19 +324,42 @@ void make_worker_certificate(const fs::path& folder, const std::string& name, in
 }
 
 KeyPair load_key_pair(const fs::path& certificate_file, const fs::path& key_file) {
-  KeyPair pair{read_text_file(certificate_file), read_text_file(key_file), ""};
+  KeyPair pair{read_text_file(certificate_file), read_text_file(key_file)};
   const Certificate certificate = parse_certificate(pair.certificate, certificate_file);
   const Key key = parse_key(pair.key, key_file);
   check_fit(certificate.get(), key.get(), certificate_file, key_file);
   check_dates(certificate.get(), certificate_file, "have a new one signed");
-  pair.name = common_name(certificate.get(), certificate_file);
   return pair;
 }
 
 std::string load_authority(const fs::path& file) {
   std::string pem = read_text_file(file);
-  parse_certificate(pem, file);
+  Certificate certificate = parse_certificate(pem, file);
+  // Of several, one that is valid is enough: an authority hands over to its successor in this way.
+  const auto valid = [](const Certificate& one) {
+    return ::X509_cmp_current_time(::X509_get0_notBefore(one.get())) < 0 &&
+           ::X509_cmp_current_time(::X509_get0_notAfter(one.get())) > 0;
+  };
+  const Bio all = reader(pem);
+  for (Certificate one = next_certificate(all); one; one = next_certificate(all))
+    if (valid(one)) return pem;
+  check_dates(certificate.get(), file, "have a new one made, and all it has signed signed again");
   return pem;
+}
+
+std::optional<std::string> common_name(const std::string& pem) {
+  const Certificate certificate = next_certificate(reader(pem));
+  if (!certificate) return std::nullopt;
+  const X509_NAME* subject = ::X509_get_subject_name(certificate.get());
+  const int at = ::X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
+  if (at < 0 || ::X509_NAME_get_index_by_NID(subject, NID_commonName, at) >= 0) return std::nullopt;
+  unsigned char* text = nullptr;
+  const int size =
+      ::ASN1_STRING_to_UTF8(&text, ::X509_NAME_ENTRY_get_data(::X509_NAME_get_entry(subject, at)));
+  if (size < 0) return std::nullopt;
+  std::string name(reinterpret_cast<const char*>(text), static_cast<std::size_t>(size));
+  ::OPENSSL_free(text);
+  return name;
 }
 
 }  // namespace signvote

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,11 +27,13 @@ void make_worker_certificate(const std::filesystem::path& folder, const std::str
 struct KeyPair {
   std::string certificate;  // PEM
   std::string key;          // PEM
-  std::string name;         // the certificate's common name
 };
 KeyPair load_key_pair(const std::filesystem::path& certificate, const std::filesystem::path& key);
 
-/// PEM with at least one certificate.
+/// PEM with at least one certificate that is valid now. Throws DataError naming the file.
 std::string load_authority(const std::filesystem::path& file);
+
+/// Of the first certificate in a PEM; none if it has no common name, or several.
+std::optional<std::string> common_name(const std::string& pem);
 
 }  // namespace signvote

@@ -27,6 +27,7 @@ Watches& watches() {
 }
 
 constexpr std::chrono::seconds kPatience{5};
+constexpr std::string_view kFailedAccept = "Failed accept4: ";
 std::mutex use_mutex;
 int uses = 0;
 
@@ -85,6 +86,9 @@ void on_log(gpr_log_func_args* line) {
                  std::string_view::npos) {
     tell({readable_peer(std::string(message.substr(0, message.find(": ")))), "silence",
           "a connection that said nothing"});
+  } else if (file.ends_with("tcp_server_posix.cc") && message.starts_with(kFailedAccept)) {
+    tell({"", kAcceptFailed,
+          "a connection could not be accepted: " + std::string(message.substr(kFailedAccept.size()))});
   }
 }
 

@@ -23,9 +23,11 @@ class LibraryUse {
 /// A connection that was closed before it could say anything.
 struct FailedHandshake {
   std::string peer;    // its address if known, else empty
-  std::string reason;  // a word: "tls_handshake" or "silence"
+  std::string reason;  // a word: "tls_handshake", "silence" or kAcceptFailed
   std::string text;    // one line
 };
+/// gRPC 1.51 then never accepts another: the server that listens there is deaf.
+inline constexpr const char* kAcceptFailed = "accept_failed";
 
 /// While it lives, `told` hears of every failed handshake with a server of this process, once each. It is
 /// called from gRPC's threads, under gRPC's locks: it must neither call gRPC nor throw.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "engine/grpc/address.h"
+#include "engine/grpc/certificates.h"
 #include "engine/grpc/vote.pb.h"
 
 namespace signvote {
@@ -95,7 +96,7 @@ std::shared_ptr<Session> Session::begin(const House& house, grpc::CallbackServer
 }
 
 Session::Session(const House& house, grpc::CallbackServerContext& context)
-    : house_(house), peer_(readable_peer(context.peer())), stranger_(identify(context)) {}
+    : house_(house), context_(context), peer_(readable_peer(context.peer())), stranger_(identify(context)) {}
 
 Session::~Session() {
   const bool had_joined = visit_ != nullptr;
@@ -109,10 +110,13 @@ std::optional<Refusal> Session::identify(const grpc::CallbackServerContext& cont
   const auto security = auth->FindPropertyValues("transport_security_type");
   if (security.size() != 1 || security.front() != "ssl")
     return not_allowed("no_tls", "this server talks by TLS only");
-  const auto names = auth->FindPropertyValues("x509_common_name");
-  if (names.size() != 1)
-    return not_allowed("no_name", "a worker's certificate must have exactly one common name (CN)");
-  name_.assign(names.front().data(), names.front().size());
+  // Not gRPC's x509_common_name, which of several is the first.
+  const auto certificates = auth->FindPropertyValues("x509_pem_cert");
+  const auto name = certificates.size() == 1
+                        ? common_name({certificates.front().data(), certificates.front().size()})
+                        : std::nullopt;
+  if (!name) return not_allowed("no_name", "a worker's certificate must have exactly one common name (CN)");
+  name_ = *name;
   return {};
 }
 
@@ -225,6 +229,28 @@ void Session::OnWriteDone(bool ok) {
 void Session::OnCancel() { finish({grpc::StatusCode::CANCELLED, "the worker is gone"}); }
 
 void Session::OnDone() { const auto last = std::move(self_); }
+
+void Session::end_if_unwanted() {
+  guarded([&] {
+    Visit* visit = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!visit_ || over_) return;
+      visit = visit_.get();
+    }
+    const auto refusal = visit->unwanted();
+    if (!refusal) return;
+    bool waits = false;  // for a message to leave, behind which the reason would wait too, perhaps for ever
+    {
+      const std::lock_guard lock(mutex_);
+      if (std::exchange(over_, true)) return;
+      waits = busy_;
+    }
+    tell_desk(*refusal);
+    if (waits) context_.TryCancel();  // before Finish, after which the context may be gone
+    Finish({status_code(refusal->kind), refusal->text});
+  });
+}
 
 void Session::hello_is_due() {
   {

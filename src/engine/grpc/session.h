@@ -57,6 +57,8 @@ class Session final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
 
   /// Asks the visit for messages and sends them, until it has nothing or one is on its way.
   void pump();
+  /// Cuts a session that must end, also one whose worker does not read.
+  void end_if_unwanted();
   /// The time to say hello is over.
   void hello_is_due();
   void shut_down();
@@ -83,6 +85,7 @@ class Session final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
   void guarded(const auto& work) noexcept;
 
   const House house_;
+  grpc::CallbackServerContext& context_;
   const std::string peer_;
   std::string name_;
   std::optional<Refusal> stranger_;  // why the connection identifies nobody

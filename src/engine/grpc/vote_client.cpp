@@ -8,8 +8,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
+#include <deque>
 #include <mutex>
 #include <string_view>
+#include <thread>
 
 #include "base/process.h"
 #include "engine/grpc/address.h"
@@ -57,7 +60,9 @@ bool contains(std::string_view text, std::string_view words) {
 class VoteClient::Impl {
  public:
   explicit Impl(const VoteClientOptions& options)
-      : address_(parse_address(options.connect, "--connect")), tls_(options.keys.has_value()) {
+      : address_(parse_address(options.connect, "--connect")),
+        tls_(options.keys.has_value()),
+        read_ahead_(options.read_ahead) {
     if (address_.port == 0)
       throw ConfigError(fmt::format("--connect is '{}'; give the server's port", options.connect));
     if (!tls_ && !address_.loopback())
@@ -78,33 +83,55 @@ class VoteClient::Impl {
     grpc::ClientContext* context = nullptr;
     {
       const std::lock_guard lock(mutex_);
+      over_ = read_all_ = deaf_server_ = false;
       context_ = std::make_unique<grpc::ClientContext>();
       context = context_.get();
       if (cancelled_) context->TryCancel();
     }
     stream_ = stub_->Session(context);  // may wait, so not under the lock
-    over_ = false;
+    reader_ = std::thread([this] { read(); });
     return true;
   }
 
   bool send(const v1::FromWorker& message) {
-    if (!over_ && !stream_->Write(message)) over_ = true;
-    return !over_;
+    if (over_ || deaf_server_) return false;
+    deaf_server_ = !stream_->Write(message);
+    return !deaf_server_;
   }
 
   bool receive(v1::ToWorker& message) {
-    if (!over_ && !stream_->Read(&message)) over_ = true;
-    return !over_;
+    std::unique_lock lock(mutex_);
+    if (over_) return false;
+    changed_.wait(lock, [this] { return read_all_ || !inbox_.empty(); });
+    if (inbox_.empty()) {
+      over_ = true;
+      return false;
+    }
+    message.Swap(&inbox_.front());
+    inbox_.pop_front();
+    inbox_bytes_ -= message.ByteSizeLong();
+    changed_.notify_all();
+    return true;
+  }
+
+  bool has_message() {
+    const std::lock_guard lock(mutex_);
+    return !over_ && !inbox_.empty();
   }
 
   SessionEnd end() {
     if (!stream_) return end_;
-    if (!over_) context_->TryCancel();
-    // gRPC gives the status only to those who have read everything.
-    for (v1::ToWorker unread; stream_->Read(&unread);) continue;
+    if (!over_ && !deaf_server_) context_->TryCancel();  // else it is ending, and has its own reason
+    {
+      const std::lock_guard lock(mutex_);
+      over_ = true;
+      changed_.notify_all();
+    }
+    reader_.join();
+    inbox_.clear();
+    inbox_bytes_ = 0;
     end_ = end_of_session(stream_->Finish());
     stream_.reset();
-    over_ = true;
     const std::lock_guard lock(mutex_);
     context_.reset();
     return end_;
@@ -117,6 +144,22 @@ class VoteClient::Impl {
   }
 
  private:
+  /// In a thread of its own. To the end in any case: gRPC gives the status only to those who have read
+  /// everything.
+  void read() {
+    for (v1::ToWorker message; stream_->Read(&message);) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return over_ || inbox_.empty() || inbox_bytes_ < read_ahead_; });
+      if (over_) continue;
+      inbox_bytes_ += message.ByteSizeLong();
+      inbox_.emplace_back().Swap(&message);
+      changed_.notify_all();
+    }
+    const std::lock_guard lock(mutex_);
+    read_all_ = true;
+    changed_.notify_all();
+  }
+
   bool connect(Clock::time_point deadline) {
     end_ = {SessionEnd::Kind::lost, fmt::format("no answer from the server at {}", address_.text())};
     auto seen = GRPC_CHANNEL_IDLE;
@@ -198,15 +241,22 @@ class VoteClient::Impl {
   const LibraryUse library_;  // first, so that it goes last
   const Address address_;
   const bool tls_;
+  const std::size_t read_ahead_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::Vote::Stub> stub_;
 
-  std::mutex mutex_;  // for the two that cancel() touches
+  std::mutex mutex_;  // for what cancel() and the reader touch
+  std::condition_variable changed_;
   std::unique_ptr<grpc::ClientContext> context_;
   bool cancelled_ = false;
+  std::deque<v1::ToWorker> inbox_;  // read, and not yet received
+  std::size_t inbox_bytes_ = 0;
+  bool read_all_ = true;  // no more will come into it
+  bool over_ = true;      // there is no session, or all of it was received; written by the one thread only
 
   std::unique_ptr<Stream> stream_;  // as long as there is a session
-  bool over_ = true;                // there is none, or it has failed
+  std::thread reader_;              // likewise
+  bool deaf_server_ = false;        // a message could not be sent
   SessionEnd end_{SessionEnd::Kind::lost, "no session has begun"};
 };
 
@@ -216,6 +266,7 @@ VoteClient::~VoteClient() = default;
 bool VoteClient::begin(double seconds) { return impl_->begin(seconds); }
 bool VoteClient::send(const v1::FromWorker& message) { return impl_->send(message); }
 bool VoteClient::receive(v1::ToWorker& message) { return impl_->receive(message); }
+bool VoteClient::has_message() const { return impl_->has_message(); }
 SessionEnd VoteClient::end() { return impl_->end(); }
 void VoteClient::cancel() { impl_->cancel(); }
 

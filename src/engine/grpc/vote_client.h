@@ -1,6 +1,8 @@
-// The worker's end of gRPC: one session with the server, used by one thread.
+// The worker's end of gRPC: one session with the server, used by one thread. Another one, its own, reads
+// what comes meanwhile: so a worker that was busy for long can see how far the others are.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +20,8 @@ struct VoteClientOptions {
   std::string connect;          // HOST:PORT
   std::optional<KeyPair> keys;  // none: without TLS, to a loopback address only
   std::string authority;        // PEM: who signs the server's certificate
+  std::size_t read_ahead = std::size_t{256}
+                           << 20;  // bytes read before they are asked for; more waits outside
 };
 
 /// How a session ended.
@@ -42,10 +46,13 @@ class VoteClient {
   /// False: see end().
   bool begin(double seconds);
 
-  /// False: the session is over, see end().
+  /// False: it cannot be sent, and the session is ending. What the server said before can still be received.
   bool send(const v1::FromWorker& message);
-  /// Waits, as long as the connection lives (keep-alive finds out if it does not).
+  /// Waits, as long as the connection lives (keep-alive finds out if it does not). False: the session is
+  /// over, see end().
   bool receive(v1::ToWorker& message);
+  /// A message has come: receive will not wait.
+  bool has_message() const;
 
   /// Why it is over; ends it if it is not.
   SessionEnd end();

@@ -5,6 +5,7 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -13,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "engine/grpc/address.h"
 #include "engine/grpc/library.h"
 #include "engine/grpc/session.h"
 #include "engine/grpc/vote.grpc.pb.h"
@@ -52,9 +52,9 @@ void set_channel_arguments(grpc::ServerBuilder& builder, const VoteServerOptions
   // gRPC's own limit looks at a message when all of it has come, as we do, but then tells nobody.
   builder.SetMaxReceiveMessageSize(-1);
   // This is what bounds a worker that sends and sends: gRPC cuts a stream when so much waits to be read.
-  // Enough for a thousand workers whose ballots come all at once.
+  // Enough for hundreds of idle connections, and for two ballots of every worker.
   grpc::ResourceQuota quota("workers");
-  quota.Resize((std::size_t{1} << 30) + 1000 * options.largest_message);
+  quota.Resize((std::size_t{256} << 20) + 2 * options.workers * options.largest_message);
   builder.SetResourceQuota(quota);
   // A few compressed bytes could unpack to gigabytes.
   for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP})
@@ -69,12 +69,7 @@ class VoteServer::Impl final : public RawService {
       : house_{desk, book_, options.keys.has_value(), options.largest_message + kAroundBallot},
         hello_time_(options.hello_seconds),
         watch_([this](const FailedHandshake& failed) { note_stranger(failed); }) {
-    const Address address = parse_address(options.listen, "--listen");
-    if (!options.keys && !address.loopback())
-      throw ConfigError(fmt::format(
-          "--listen is '{}' without TLS; give --cert, --key and --client-ca, or listen on localhost",
-          options.listen));
-    listen(options, address);
+    listen(options, listen_address(options));
     housekeeper_ = std::thread([this] { keep_house(); });
   }
 
@@ -110,6 +105,7 @@ class VoteServer::Impl final : public RawService {
   }
 
   int port() const { return port_; }
+  bool deaf() const { return deaf_; }
   SessionBook& book() { return book_; }
 
   void wake() {
@@ -136,6 +132,7 @@ class VoteServer::Impl final : public RawService {
   }
 
   void note_stranger(const FailedHandshake& failed) {
+    if (failed.reason == kAcceptFailed) deaf_ = true;
     {
       const std::lock_guard lock(mutex_);
       strangers_.push_back(failed);
@@ -144,7 +141,8 @@ class VoteServer::Impl final : public RawService {
   }
 
   /// The one thread of ours: asks the visits after wake(), which so may be called from within them and
-  /// under any lock; ends sessions that say nothing; tells the desk what gRPC's log told of strangers.
+  /// under any lock; ends sessions that are unwanted or say nothing; tells the desk what gRPC's log told of
+  /// strangers.
   void keep_house() {
     std::unique_lock lock(mutex_);
     while (!stopping_) {
@@ -165,8 +163,12 @@ class VoteServer::Impl final : public RawService {
       for (const auto& session : late)
         if (const auto alive = session.lock()) alive->hello_is_due();
       for (const FailedHandshake& stranger : strangers) tell_desk(stranger);
-      if (awake)
-        for (const auto& session : book_.all()) session->pump();
+      if (awake) {
+        for (const auto& session : book_.all()) {
+          session->end_if_unwanted();
+          session->pump();
+        }
+      }
       lock.lock();
     }
   }
@@ -183,6 +185,7 @@ class VoteServer::Impl final : public RawService {
   const signvote::Session::House house_;
   const std::chrono::seconds hello_time_;
   int port_ = 0;
+  std::atomic<bool> deaf_ = false;
 
   std::mutex mutex_;  // for all below; no desk, visit or gRPC is called under it
   std::condition_variable something_;
@@ -197,6 +200,15 @@ class VoteServer::Impl final : public RawService {
   std::thread housekeeper_;
 };
 
+Address listen_address(const VoteServerOptions& options) {
+  Address address = parse_address(options.listen, "--listen");
+  if (!options.keys && !address.loopback())
+    throw ConfigError(fmt::format(
+        "--listen is '{}' without TLS; give --cert, --key and --client-ca, or listen on localhost",
+        options.listen));
+  return address;
+}
+
 VoteServer::VoteServer(const VoteServerOptions& options, Desk& desk)
     : impl_(std::make_unique<Impl>(options, desk)) {}
 VoteServer::~VoteServer() = default;
@@ -204,6 +216,7 @@ VoteServer::~VoteServer() = default;
 int VoteServer::port() const { return impl_->port(); }
 std::size_t VoteServer::sessions() const { return impl_->book().visits(); }
 void VoteServer::wake() { impl_->wake(); }
-void VoteServer::wait_for_goodbyes(double seconds) { impl_->book().wait_for_no_visits(seconds); }
+bool VoteServer::wait_for_goodbyes(double seconds) { return impl_->book().wait_for_no_visits(seconds); }
+bool VoteServer::deaf() const { return impl_->deaf(); }
 
 }  // namespace signvote

@@ -9,11 +9,13 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <variant>
 
+#include "engine/grpc/address.h"
 #include "engine/grpc/certificates.h"
 
 namespace signvote {
@@ -31,9 +33,9 @@ struct Refusal {
   std::string text;    // one line for people
 };
 
-/// One worker's session, from hello to end. Calls of one visit never overlap, except that next() may be
-/// called during ballot(). Its destructor is the end of the session. An exception ends it too, as a
-/// failure of the server after which the worker tries again.
+/// One worker's session, from hello to end. Calls of one visit never overlap, except that next() and
+/// unwanted() may be called during others. Its destructor is the end of the session. An exception ends it
+/// too, as a failure of the server after which the worker tries again.
 class Visit {
  public:
   virtual ~Visit() = default;
@@ -46,6 +48,9 @@ class Visit {
   using Next = std::variant<Nothing, grpc::ByteBuffer, Goodbye, Refusal>;
   /// The next message for the worker, a serialised ToWorker. Does not wait.
   virtual Next next() = 0;
+  /// Why the session must end, though its worker may not even read what it was sent last: asked after
+  /// VoteServer::wake, also during the other calls.
+  virtual std::optional<Refusal> unwanted() = 0;
 };
 
 /// Called from gRPC's threads and one of the server's, by many sessions at once, under no lock.
@@ -67,13 +72,17 @@ struct VoteServerOptions {
   std::optional<KeyPair> keys;      // none: without TLS, on a loopback address only
   std::string client_authority;     // PEM: who signs the workers' certificates
   std::size_t largest_message = 0;  // of a ballot, as in wire.h
+  std::uint32_t workers = 0;        // so many may be sending one at the same time
   int hello_seconds = 10;           // a stranger's time for the handshake, and then to say hello
 };
 
+/// Where it will listen. Throws ConfigError for an address that makes no sense or no TLS outside loopback.
+Address listen_address(const VoteServerOptions& options);
+
 class VoteServer {
  public:
-  /// Listens at once. Throws ConfigError for an address that makes no sense or no TLS outside loopback,
-  /// EngineError if the port is in use. `desk` must outlive this.
+  /// Listens at once. Throws as listen_address does, and EngineError if the port is in use. `desk` must
+  /// outlive this.
   VoteServer(const VoteServerOptions& options, Desk& desk);
   /// Ends all sessions: who is not gone after a second is cut off. All visits are gone when it returns.
   ~VoteServer();
@@ -86,8 +95,12 @@ class VoteServer {
   /// of the server. So this may be called from anywhere, also by a visit, and under any lock.
   void wake();
 
-  /// Returns when there is no visit, or after so many seconds.
-  void wait_for_goodbyes(double seconds);
+  /// Returns when there is no visit, or after so many seconds; true if there is none.
+  bool wait_for_goodbyes(double seconds);
+
+  /// It accepts no more connections, because the process had no file descriptor left for one. The sessions
+  /// there are go on; the only help is another VoteServer in its place.
+  bool deaf() const;
 
  private:
   class Impl;
