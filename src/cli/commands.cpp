@@ -7,6 +7,7 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 
 #include "base/files.h"
 #include "base/sha256.h"
@@ -42,6 +43,24 @@ auto with_progress(const auto& work) {
 
 Dataset load(const TrainConfig& config) { return load_dataset(config.dataset, config.data_folder()); }
 
+/// Ranks that do not agree on when to test, save and end would wait for each other for ever.
+void compare_settings(const TrainConfig& config, const MpiSession* session) {
+  if (session == nullptr) return;
+  std::string mine;
+  for (const TrainOption& option : train_options())
+    if (option.name != "data" && option.name != "threads" && option.name != "out")
+      mine += fmt::format("{} = '{}'\n", option.name, option.get(config));
+  std::istringstream lines(mine);
+  std::istringstream lines_of_rank0(session->of_rank0(mine));
+  on_all_ranks(session, [&] {
+    for (std::string line, expected; std::getline(lines, line) && std::getline(lines_of_rank0, expected);)
+      if (line != expected)
+        throw ConfigError(
+            fmt::format("has other settings than rank 0: {} and not {}; only --data and --threads may differ",
+                        line, expected));
+  });
+}
+
 /// `session` is null if this is the only process.
 int train_on_rank(const TrainConfig& config, bool resume, const MpiSession* session) {
   const bool leads = session == nullptr || session->rank() == 0;
@@ -57,6 +76,9 @@ int train_on_rank(const TrainConfig& config, bool resume, const MpiSession* sess
                       config.out, config.rounds));
     dataset = load(config);
     check_batches(config, dataset);
+  });
+  compare_settings(config, session);
+  on_all_ranks(session, [&] {  // when nothing is wrong on any: a run that cannot begin leaves no folder
     if (!resume && leads) create_run(config);
   });
   const TrainResult result = with_progress([&](TrainHooks hooks) {

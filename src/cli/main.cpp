@@ -8,9 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <functional>
-#include <new>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -301,10 +299,22 @@ class CommandLine {
   CertsOptions certs_;
 };
 
-int fail(int code, const std::string& what) {
-  if (launched_rank() != 0) return code;  // what is wrong before MPI begins is wrong on all ranks
-  fmt::print(stderr, "signvote: {}\n", what);
-  return code;
+/// Says why the program ends with the exception that is being handled. Returns the exit code.
+int fail(bool trains) {
+  const Problem problem = current_problem();
+  if (trains && launched_ranks() > 1 && !MpiSession::begun()) {
+    // The other ranks have the same error, to be said once, or none, and wait for this one: so it goes to
+    // meet them.
+    try {
+      const MpiSession session;
+      on_all_ranks(&session, [] { throw; });
+    } catch (const SaidByRank0& said) {
+      return said.exit_code;
+    } catch (const EngineError&) {  // alone after all
+    }
+  }
+  say(problem.text);
+  return problem.exit_code;
 }
 
 }  // namespace
@@ -315,19 +325,11 @@ int main(int argc, char** argv) {
   try {
     const int code = cli::CommandLine().run(argc, argv);
     if (std::fflush(stdout) != 0)
-      return cli::fail(1, fmt::format("cannot print the result: {}", std::strerror(errno)));
+      throw Error(fmt::format("cannot print the result: {}", std::strerror(errno)));
     return code;
-  } catch (const SaidByRank0& error) {
-    return error.exit_code;
-  } catch (const ConfigError& error) {
-    return cli::fail(2, error.what());
-  } catch (const std::bad_alloc&) {
-    return cli::fail(1, "out of memory; take fewer workers, a smaller --micro-batch or fewer --threads");
-  } catch (const std::filesystem::filesystem_error& error) {
-    return cli::fail(1,
-                     fmt::format("cannot look at '{}': {}", error.path1().string(), error.code().message()));
-  } catch (const std::exception& error) {
-    const std::string_view what = error.what();  // libtorch's goes on with a stack trace
-    return cli::fail(1, std::string(what.substr(0, what.find('\n'))));
+  } catch (const SaidByRank0& said) {
+    return said.exit_code;
+  } catch (const std::exception&) {
+    return cli::fail(argc > 1 && std::string_view(argv[1]) == "train");
   }
 }

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -28,6 +29,23 @@ struct Header {
   std::uint64_t parameter_bytes = 0;
   std::uint64_t tally_bytes = 0;
 };
+
+/// A shard's name says all about it.
+struct ShardName {
+  std::uint64_t round = 0;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+
+  std::string text() const { return fmt::format("shard-{}-{}-{}.bin", round, begin, end); }
+};
+
+/// Nothing if no shard is called so: the file is somebody else's.
+std::optional<ShardName> parse_shard_name(const std::string& name) {
+  ShardName shard;
+  std::sscanf(name.c_str(), "shard-%" SCNu64 "-%" SCNu64 "-%" SCNu64, &shard.round, &shard.begin, &shard.end);
+  if (shard.begin >= shard.end || shard.text() != name) return std::nullopt;
+  return shard;
+}
 
 }  // namespace
 
@@ -96,26 +114,18 @@ Checkpoint load_checkpoint(const fs::path& file) {
   return checkpoint;
 }
 
-// A shard's name says all about it: shard-ROUND-BEGIN-END.bin.
-
 void save_shard(const Tally& tally, const fs::path& folder) {
   const TallyOptions& range = tally.options();
   if (range.begin == range.end) return;
-  write_file_atomically(folder / fmt::format("shard-{}-{}-{}.bin", tally.rounds(), range.begin, range.end),
-                        tally.snapshot());
+  write_file_atomically(folder / ShardName{tally.rounds(), range.begin, range.end}.text(), tally.snapshot());
 }
 
 std::vector<std::string> find_shards(const fs::path& folder, std::uint64_t round, std::uint64_t begin,
                                      std::uint64_t end) {
-  std::map<std::uint64_t, std::pair<std::uint64_t, std::string>> found;  // by where they begin
+  std::map<std::uint64_t, ShardName> found;  // by where they begin
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    std::uint64_t of = 0;
-    std::uint64_t from = 0;
-    std::uint64_t to = 0;
-    if (std::sscanf(name.c_str(), "shard-%" SCNu64 "-%" SCNu64 "-%" SCNu64 ".bin", &of, &from, &to) == 3 &&
-        of == round)
-      found[from] = {to, name};
+    const auto shard = parse_shard_name(entry.path().filename().string());
+    if (shard && shard->round == round) found[shard->begin] = *shard;
   }
   std::vector<std::string> names;
   while (begin < end) {
@@ -125,23 +135,33 @@ std::vector<std::string> find_shards(const fs::path& folder, std::uint64_t round
           fmt::format("the shard of the tally from coordinate {} on is not in '{}'; all ranks "
                       "must see the same folder: choose an --out on storage they share",
                       begin, folder.string()));
-    begin = next->second.first;
-    names.push_back(next->second.second);
+    begin = next->second.end;
+    names.push_back(next->second.text());
   }
   return names;
 }
 
 void remove_shards(const fs::path& folder, const std::vector<std::string>& keep) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("shard-") && std::ranges::find(keep, name) == keep.end()) fs::remove(entry.path());
+    std::string name = entry.path().filename().string();
+    if (std::ranges::find(keep, name) != keep.end()) continue;
+    if (name.ends_with(".tmp")) name.resize(name.size() - 4);  // of a process that died while it wrote
+    if (parse_shard_name(name) && entry.is_regular_file()) fs::remove(entry.path());
   }
 }
 
 void restore_tally(const Checkpoint& checkpoint, const fs::path& folder, Tally& tally) {
+  const TallyOptions& range = tally.options();
   std::vector<std::vector<std::byte>> shards;
+  // The leader's is always among them, so that all ranks compare theirs with the same round.
   std::vector<std::span<const std::byte>> parts = {checkpoint.tally};
-  for (const std::string& name : checkpoint.shards) shards.push_back(read_file(folder / name));
+  for (const std::string& name : checkpoint.shards) {
+    const auto shard = parse_shard_name(name);
+    if (!shard)
+      throw DataError(
+          fmt::format("'{}' is damaged: it names a shard '{}'", (folder / "checkpoint.bin").string(), name));
+    if (shard->begin < range.end && range.begin < shard->end) shards.push_back(read_file(folder / name));
+  }
   parts.insert(parts.end(), shards.begin(), shards.end());
   tally.restore(parts);
 }

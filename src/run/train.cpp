@@ -64,15 +64,20 @@ class Run {
   Run(const TrainConfig& config, const Dataset& dataset, const TrainHooks& hooks, const MpiSession* session)
       : config_(config),
         hooks_(hooks),
+        session_(session),
         folder_(config.out),
         batches_(config.batch_sizes()),
         learner_(config, dataset, hosted_workers(config, session), hooks.warn),
         engine_(make_engine(config, hooks, session, learner_)) {
     if (engine_->leads()) lock_.emplace(folder_);
     if (fs::exists(folder_ / "checkpoint.bin")) restore(load_checkpoint(folder_ / "checkpoint.bin"));
+  }
+
+  /// From here on the folder changes: to be called when no process has failed to get this far.
+  void take_over(const Dataset& dataset) {
     if (!engine_->leads()) return;
     remove_shards(folder_, resumed_.shards);
-    record_.emplace(config, dataset, learner_.replicas(), learner_.pool(), resumed_.metrics_bytes);
+    record_.emplace(config_, dataset, learner_.replicas(), learner_.pool(), resumed_.metrics_bytes);
     // A resumed run may go further than planned at first, or with other intervals.
     write_file_atomically(folder_ / "config.toml", write_config(config_));
     if (hooks_.started) hooks_.started();
@@ -144,8 +149,9 @@ class Run {
   /// The shards are written before the checkpoint that names them, so whenever a process dies there is
   /// a whole set of one round.
   void save() {
-    if (!engine_->leads()) save_shard(engine_->tally(), folder_);
-    engine_->wait_for_all();
+    on_all_ranks(session_, [this] {
+      if (!engine_->leads()) save_shard(engine_->tally(), folder_);
+    });
     if (!engine_->leads()) return;
     Checkpoint checkpoint;
     checkpoint.run_id = config_.run_id();
@@ -187,6 +193,7 @@ class Run {
 
   const TrainConfig& config_;
   const TrainHooks& hooks_;
+  const MpiSession* session_;
   fs::path folder_;
   std::vector<std::uint32_t> batches_;
   std::optional<FolderLock> lock_;  // the leader's, as is the record
@@ -225,6 +232,7 @@ TrainResult train(const TrainConfig& config, const Dataset& dataset, const Train
   use_one_torch_thread();
   std::optional<Run> run;
   on_all_ranks(session, [&] { run.emplace(config, dataset, hooks, session); });
+  on_all_ranks(session, [&] { run->take_over(dataset); });
   TrainResult result;
   end_all_on_error(session, [&] { result = run->go(); });
   return result;

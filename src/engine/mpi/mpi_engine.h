@@ -32,6 +32,9 @@ class MpiSession {
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
 
+  /// Whether this process has, or had, one.
+  static bool begun();
+
   std::uint32_t rank() const { return rank_; }
   std::uint32_t ranks() const { return ranks_; }
 
@@ -39,10 +42,15 @@ class MpiSession {
   /// rank that has one, on all ranks: so an error that all of them see is printed once.
   std::string first_problem(const std::string& mine) const;
 
+  /// Rank 0's text, on all ranks.
+  std::string of_rank0(const std::string& mine) const { return broadcast(mine, 0); }
+
   /// Ends the whole job with this exit code.
   [[noreturn]] void abort(int code) const;
 
  private:
+  std::string broadcast(const std::string& mine, std::uint32_t from) const;
+
   std::uint32_t rank_ = 0;
   std::uint32_t ranks_ = 1;
 };

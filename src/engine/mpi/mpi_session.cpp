@@ -1,6 +1,7 @@
 // MPI's beginning and end, and what the ranks of a job have to agree on outside of rounds.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <exception>
@@ -62,23 +63,37 @@ MpiSession::~MpiSession() {
   if (std::uncaught_exceptions() == 0) MPI_Finalize();
 }
 
+bool MpiSession::begun() {
+  int begun = 0;
+  MPI_Initialized(&begun);
+  return begun != 0;
+}
+
 std::string MpiSession::first_problem(const std::string& mine) const {
   const std::string doing = "to compare the ranks' problems";
-  const auto length = static_cast<int>(mine.size());
-  std::vector<int> lengths(ranks_);
+  const int has_one = mine.empty() ? 0 : 1;
+  std::vector<int> have_one(ranks_);
   MPI_Request request = MPI_REQUEST_NULL;
-  mpi::check(MPI_Iallgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, MPI_COMM_WORLD, &request),
+  mpi::check(MPI_Iallgather(&has_one, 1, MPI_INT, have_one.data(), 1, MPI_INT, MPI_COMM_WORLD, &request),
              doing);
   mpi::wait(request, doing);
-  for (std::size_t r = 0; r < lengths.size(); ++r) {
-    if (lengths[r] == 0) continue;
-    std::string text = r == rank_ ? mine : std::string(static_cast<std::size_t>(lengths[r]), ' ');
-    mpi::check(MPI_Ibcast(text.data(), lengths[r], MPI_CHAR, static_cast<int>(r), MPI_COMM_WORLD, &request),
-               doing);
-    mpi::wait(request, doing);
-    return text;
-  }
-  return {};
+  const auto first = std::ranges::find(have_one, 1);
+  if (first == have_one.end()) return {};
+  return broadcast(mine, static_cast<std::uint32_t>(first - have_one.begin()));
+}
+
+std::string MpiSession::broadcast(const std::string& mine, std::uint32_t from) const {
+  const std::string doing = fmt::format("to get a text from rank {}", from);
+  const auto root = static_cast<int>(from);
+  std::string text = mine;
+  auto length = static_cast<int>(text.size());
+  MPI_Request request = MPI_REQUEST_NULL;
+  mpi::check(MPI_Ibcast(&length, 1, MPI_INT, root, MPI_COMM_WORLD, &request), doing);
+  mpi::wait(request, doing);
+  text.resize(static_cast<std::size_t>(length));
+  mpi::check(MPI_Ibcast(text.data(), length, MPI_CHAR, root, MPI_COMM_WORLD, &request), doing);
+  mpi::wait(request, doing);
+  return text;
 }
 
 void MpiSession::abort(int code) const {

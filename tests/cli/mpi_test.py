@@ -1,0 +1,143 @@
+"""signvote train --engine mpi where something is wrong: on one rank or on all, and in the files a crash leaves."""
+
+import os
+import shutil
+import subprocess
+
+from helper import ENVIRONMENT, FILES, SIGNVOTE, TIMEOUT, Case, contents, flags, main, mnist, summary
+
+# 582,026 parameters in 9095 words; weights come into force on the way.
+OPTIONS = {"data": mnist(), "batches": "4,20,7,9", "micro_batch": 16, "rounds": 12, "initial_rounds": 2, "eval_every": 4,
+           "seed": 3, "threads": 1}  # fmt: skip
+
+
+def mpirun(*parts):
+    """A job of several parts, as on machines that differ: each is (ranks, arguments of `signvote train`)."""
+    command = ["mpirun", "--oversubscribe", "--bind-to", "none"]
+    for ranks, arguments in parts:
+        command += ["-n", str(ranks), SIGNVOTE, "train", *map(str, arguments), "--engine", "mpi", ":"]
+    return subprocess.run(command[:-1], text=True, capture_output=True, timeout=TIMEOUT, stdin=subprocess.DEVNULL,
+                          env={**ENVIRONMENT, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})  # fmt: skip
+
+
+class Job(Case):
+    def options(self, **changes):
+        return flags({**OPTIONS, "out": self.folder / "run", **changes})
+
+    def finish(self, *parts):
+        result = mpirun(*parts)
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def refuse_job(self, code, *parts, says):
+        """Exit code `code`, and one line of ours among mpirun's."""
+        result = mpirun(*parts)
+        self.assertEqual(result.returncode, code, result.stderr)
+        said = [line for line in result.stderr.splitlines() if "signvote: " in line]
+        self.assertEqual(len(said), 1, result.stderr)
+        for words in says:
+            self.assertIn(str(words), said[0])
+
+
+class OneRank(Job):
+    def test_has_no_config(self):
+        """Before MPI has begun on that rank, while the others wait there."""
+        (self.folder / "here.toml").write_text("rounds = 2\n")
+        there = ["--config", self.folder / "there.toml", *self.options(rounds=2)]
+        here = ["--config", self.folder / "here.toml", *self.options(rounds=2)]
+        self.refuse_job(1, (1, here), (1, there), says=["signvote: rank 1: ", "there.toml"])
+        self.refuse_job(1, (1, there), (2, here), says=["signvote: cannot read", "there.toml"])
+        self.refuse_job(1, (1, here), (2, there), says=["signvote: rank 1: ", "there.toml"])
+        self.assertFalse((self.folder / "run").exists())
+
+    def test_has_no_run_to_resume(self):
+        out = self.train("run", rounds=2)
+        before = contents(out)
+        self.refuse_job(2, (1, ["--resume", out, "--rounds", 4]), (1, ["--resume", self.folder / "other", "--rounds", 4]),
+                        says=["signvote: rank 1: ", "holds no run"])  # fmt: skip
+        self.assertEqual(contents(out), before)
+
+    def test_has_no_data(self):
+        self.refuse_job(1, (1, self.options(rounds=1)), (1, self.options(rounds=1, data=self.folder)),
+                        says=["signvote: rank 1: ", "data fetch"])  # fmt: skip
+        self.assertFalse((self.folder / "run").exists())
+        self.finish((2, self.options(rounds=1)))  # the same command, with the data where it should be
+
+    def test_has_other_settings(self):
+        for name, here, there in (("rounds", 2, 3), ("save_every", 1, 2), ("eval_every", 1, 2), ("seed", 4, 5)):
+            self.refuse_job(2, (1, self.options(**{name: here})), (2, self.options(**{name: there})),
+                            says=["signvote: rank 1: ", f"{name} = '{there}' and not {name} = '{here}'"])  # fmt: skip
+        self.assertFalse((self.folder / "run").exists())
+
+    def test_has_its_own_data_folder_and_threads(self):
+        data = shutil.copytree(mnist(), self.folder / "data")
+        self.finish((1, self.options(rounds=3)), (1, self.options(rounds=3, data=data, threads=2)))
+        local = self.folder / "local"
+        self.succeed("train", *self.options(rounds=3, out=local))
+        self.assertEqual(summary(self.folder / "run")["model_sha256"], summary(local)["model_sha256"])
+
+
+class AllRanks(Job):
+    def test_cannot_write_their_shards(self):
+        """Said by rank 0 for the first of them. A folder stands in the way, which is not ours to remove."""
+        for name in ("shard-2-193984-388032.bin.tmp", "shard-2-388032-582026.bin.tmp"):
+            (self.folder / "run" / name / "inside").mkdir(parents=True)
+        self.refuse_job(1, (3, self.options(rounds=4, save_every=2)), says=["signvote: rank 1: ", "shard-2-193984-388032.bin"])
+        self.assertFalse((self.folder / "run/checkpoint.bin").exists())
+        for name in ("shard-2-193984-388032.bin.tmp", "shard-2-388032-582026.bin.tmp"):
+            shutil.rmtree(self.folder / "run" / name)
+        self.finish((3, ["--resume", self.folder / "run"]))
+
+    def test_of_other_commands_speak_for_themselves(self):
+        """Workers may be started by a launcher; they are no ranks of one program."""
+        for rank in "012":
+            launched = {"OMPI_COMM_WORLD_SIZE": "3", "OMPI_COMM_WORLD_RANK": rank}
+            result = subprocess.run([SIGNVOTE, "eval", self.folder / "nothing.pt"], text=True, capture_output=True,
+                                    timeout=TIMEOUT, env={**ENVIRONMENT, **launched})  # fmt: skip
+            self.assertEqual(result.returncode, 1)
+            self.assertRegex(result.stderr, r"\Asignvote: [^\n]+nothing.pt[^\n]+\n\Z")
+
+
+class CrashWindow(Job):
+    """Killed between its shards and the checkpoint that names them, or between that and the removal of old ones."""
+
+    def setUp(self):
+        super().setUp()
+        self.out = self.folder / "run"
+        self.finish((3, self.options(rounds=4)))
+        self.assertEqual(self.shards(), {"shard-4-193984-388032.bin", "shard-4-388032-582026.bin"})
+        # Of four ranks: one of theirs begins where that of the second of two does, and ends elsewhere.
+        longer = self.folder / "longer"
+        self.finish((4, self.options(rounds=5, out=longer)))
+        self.stale = {path.name for path in longer.glob("shard-*")}
+        self.assertIn("shard-5-291008-436544.bin", self.stale)
+        for name in self.stale:
+            shutil.copy(longer / name, self.out)
+        shutil.copy(longer / "shard-5-291008-436544.bin", self.out / "shard-5-436544-582026.bin.tmp")
+        (self.out / "shard-notes.txt").write_text("mine")
+        with open(self.out / "metrics.jsonl", "a") as file:
+            file.write('{"round": 5}\n')
+
+    def shards(self):
+        return {name for name in os.listdir(self.out) if name.startswith("shard-")}
+
+    def test_goes_on_to_the_same_bytes(self):
+        self.finish((2, ["--resume", self.out, "--rounds", 12, "--save-every", 1]))
+        local = self.folder / "local"
+        self.succeed("train", *self.options(out=local))
+        self.assertEqual(summary(self.out)["model_sha256"], summary(local)["model_sha256"])
+        self.assertEqual((self.out / "model.pt").read_bytes(), (local / "model.pt").read_bytes())
+        self.assertEqual(set(os.listdir(self.out)), FILES | {"shard-12-291008-582026.bin", "shard-notes.txt"})
+
+    def test_refuses_if_a_shard_is_missing(self):
+        """Only the second of two ranks needs it."""
+        (self.out / "shard-4-388032-582026.bin").unlink()
+        before = contents(self.out)
+        resume = ["--resume", self.out, "--rounds", 12, "--save-every", 1]
+        self.refuse_job(1, (2, resume), says=["signvote: rank 1: ", "shard-4-388032-582026.bin"])
+        self.assertEqual(contents(self.out), before)
+        self.refuse(1, "train", *resume, "--engine", "local", says="shard-4-388032-582026.bin")
+        self.assertEqual(contents(self.out), before)
+
+
+if __name__ == "__main__":
+    main()
