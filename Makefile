@@ -9,7 +9,7 @@ JOBS ?= $(shell nproc)
 define check
 cmake --preset $(1) -B $(2) $(3)
 cmake --build $(2) --parallel $(JOBS)
-ctest --test-dir $(2) --output-on-failure --no-tests=error
+ctest --test-dir $(2) --output-on-failure --no-tests=error --parallel $(JOBS)
 endef
 
 help:

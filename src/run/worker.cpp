@@ -97,6 +97,7 @@ class Worker {
       if (!receive()) return;
       if (message_.has_finished()) {
         finished_ = true;
+        while (receive()) continue;  // until the goodbye: the server waits for who hangs up before it
       } else if (message_.has_verdict()) {
         take_verdict();
       } else {

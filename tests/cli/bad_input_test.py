@@ -5,9 +5,12 @@ import shutil
 import subprocess
 
 from helper import ENVIRONMENT, SIGNVOTE, TIMEOUT, Case, contents, main, mnist, small, summary
+from processes import missing_rights
 
 
 class Usage(Case):
+    """One or two of a kind; tests/run/config_test.cpp has all the values that make no sense."""
+
     def refuse_train(self, cases):
         """Each of these flags is refused before `train` makes a folder."""
         self.refuse_each(2, [(["train", *arguments], says) for arguments, says in cases], cwd=self.folder)
@@ -41,13 +44,13 @@ class Usage(Case):
         self.refuse_train(
             [
                 (["--rounds", value], f"--rounds is '{value}'; it must be a whole number from 1")
-                for value in (0, -1, "abc", 1.5)
+                for value in (0, "abc")
             ]
         )
         self.refuse_train(
             [
                 (["--step", value], f"--step is '{value}'; it must be a number")
-                for value in (0, "nan", "inf", "-1e-4")
+                for value in ("nan", "-1e-4")
             ]
         )
         self.refuse_train([(["--batch-mode", 5], "from 1 to 4"), (["--seed", -1], "--seed is '-1'")])
@@ -57,7 +60,7 @@ class Usage(Case):
         self.refuse_train(
             [
                 (["--batches", value], f"--batches is '{value}'; write sizes like 14x4,904")
-                for value in ("", "x4", "4x", "0", "4,,4", "4,")
+                for value in ("", "4,,4")
             ]
         )
         self.refuse_train(
@@ -94,7 +97,7 @@ class Usage(Case):
         self.refuse_train(
             [
                 (["--absent", value], f"--absent is '{value}'; write it like 2@5-9,0@12")
-                for value in ("x", "1", "1@", "@3", "1@0", "1@5-3", "1@3-", "1@-3", "1@3,,", "-1@3", "1@3-4-5", "1 @3")
+                for value in ("x", "-1@3")
             ]
         )
         self.refuse_train([(small(absent="0@1,3@2"), "--absent names worker 3; there are 3, from 0 to 2")])
@@ -229,7 +232,8 @@ class OutFolder(Case):
 class FullDisk(Case):
     def test_the_run_can_go_on_once_there_is_room(self):
         # In a mount namespace of its own, so that nothing stays mounted.
-        namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
+        missing = missing_rights("CAP_SYS_ADMIN")
+        namespace = ["unshare", "--mount", "--map-root-user"] if missing else ["unshare", "--mount"]
         script = """set -e
             mount -t tmpfs -o size=1m none "$1"
             train="--batches 3x4 --rounds 4 --eval-every 1 --save-every 2"
@@ -238,12 +242,11 @@ class FullDisk(Case):
             mount -o remount,size=64m "$1"
             "$2" train --resume "$1/run"
             cat "$1/run/summary.json" > "$4" """
-        try:
-            subprocess.run(
-                [*namespace, "mount", "-t", "tmpfs", "none", self.folder], check=True, capture_output=True
-            )
-        except (OSError, subprocess.CalledProcessError):
-            self.skipTest("cannot mount a small disk here")
+        trial = subprocess.run(
+            [*namespace, "mount", "-t", "tmpfs", "none", self.folder], text=True, capture_output=True
+        )
+        if missing and trial.returncode != 0:
+            self.skipTest(f"a small disk needs {missing}, or: {trial.stderr.strip()}")
         (self.folder / "disk").mkdir()
         (self.folder / "saved").mkdir()
         arguments = [self.folder / "disk", SIGNVOTE, mnist(), self.folder / "saved/summary.json"]

@@ -14,11 +14,12 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import time
 import urllib.request
 
-from helper import ENVIRONMENT, SIGNVOTE, TIMEOUT
+from helper import ENVIRONMENT, SIGNVOTE, TIMEOUT, Over
 
 LONG = os.environ.get("SIGNVOTE_CHAOS") == "long"
 HOLD = 1.0  # seconds that strace holds an fdatasync back
@@ -29,26 +30,40 @@ class TooLate(AssertionError):
 
 
 def wait_until(what, condition, seconds=TIMEOUT, alive=()):
-    """Waits for a true `condition()` and returns it; gives up early if one of the processes `alive` has ended."""
+    """Waits for a true `condition()` and returns it; gives up early if one of the processes `alive` has ended, which
+    is Over if it has ended well."""
     deadline = time.monotonic() + seconds
     while True:
         ended = [process for process in alive if not process.running()]  # before: it may have done it and ended
         if value := condition():
             return value
-        if ended:
-            raise TooLate(f"{ended[0].name} ended with {ended[0].process.returncode} before {what}: {ended[0].tail()}")
+        for process in ended:
+            kind = Over if process.process.returncode == 0 else TooLate
+            raise kind(f"{process.name} ended with {process.process.returncode} before {what}: {process.tail()}")
         if time.monotonic() > deadline:
             raise TooLate(f"not in {seconds} s: {what}")
         time.sleep(0.005)
 
 
+_taken = []  # for as long as this process lives
+
+
 def free_port():
-    """Below the ports that the kernel gives to clients: a worker that tries again and again to reach a server that
-    is down would otherwise once in a while be given the server's port, and reach itself."""
-    lowest = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    """One that is free, and so is the next, as are the metrics'; and no other test is about to take it.
+
+    Not one of those that the kernel gives to clients, if there are others: a worker that tries again and again to
+    reach a server that is down would otherwise once in a while be given the server's port, and reach itself.
+    """
+    lowest, highest = map(int, pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    usable = [port for port in range(10_000, 65_535) if port + 1 < lowest or port > highest]
     while True:
-        port = random.randrange(10_000, lowest)
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+        port = random.choice(usable or range(10_000, 65_535))
+        with contextlib.suppress(OSError), contextlib.ExitStack() as trial:
+            for number in (port, port + 1):
+                trial.enter_context(socket.create_server(("127.0.0.1", number)))
+                mark = socket.socket(socket.AF_UNIX)  # an abstract one, which leaves nothing behind
+                mark.bind(f"\0signvote-test-port-{number}")
+                _taken.append(mark)
             return port
 
 
@@ -192,6 +207,26 @@ class Server(Program):
             before = self.progress()
             wait_until("the journal grows", lambda: self.progress() > before, alive=[self, *alive])
 
+    def rounds(self):
+        """How many rounds the journal has: never less than any worker has a verdict of."""
+        best = 0
+        for file in (self.state / "journal").glob("rounds-*.log"):
+            with contextlib.suppress(FileNotFoundError), open(file, "rb") as log:
+                count, at, end = int(file.stem.partition("-")[2]), 0, os.fstat(log.fileno()).st_size
+                while len(header := log.read(40)) == 40:  # see docs/journal_format.md
+                    _, kind, body = struct.unpack_from("<4sIQ", header)
+                    at += 40 + body
+                    count += kind == 2 and at <= end
+                    log.seek(at)
+                best = max(best, count)
+        return best
+
+    def wait_for_rounds(self, more=1, alive=()):
+        """Returns when the journal has so many more rounds, and how many that are."""
+        goal = self.rounds() + more
+        wait_until(f"round {goal}", lambda: self.rounds() >= goal, alive=[self, *alive])
+        return self.rounds()
+
     def kill_before_verdict(self):
         """kill -9 after a record of the journal was written and synced, before the server can act on it.
 
@@ -222,7 +257,7 @@ class Server(Program):
         return self.process.wait(TIMEOUT) == -signal.SIGKILL and in_time
 
     def metrics(self):
-        """What Prometheus would read: {'name{label="value"}': number}."""
+        """What Prometheus would read: {'name{label="value"}': number}. Raises OSError if nobody answers."""
         with urllib.request.urlopen(f"http://{self.host}:{self.metrics_port}/metrics", timeout=TIMEOUT) as answer:
             lines = answer.read().decode().splitlines()
         return {name: float(value) for name, _, value in
@@ -243,7 +278,7 @@ class Worker(Program):
 
 
 class SmallDisk:
-    """A file system of its own that can be filled. Needs root."""
+    """A file system of its own that can be filled. Needs CAP_SYS_ADMIN."""
 
     def __init__(self, folder, megabytes):
         self.folder = folder
@@ -308,6 +343,8 @@ class ChaosPlan:
             time.sleep(kill.pause)
             victim = workers[kill.worker] if kill.victim == "worker" else server
             killed = server.kill_before_verdict() if kill.victim == "before_verdict" else victim.kill()
+            if victim.process.returncode == 0:
+                raise Over(f"{victim.name} had ended before it could be killed")
             done[kill.victim] += killed
             time.sleep(kill.down)
             victim.start()

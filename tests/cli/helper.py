@@ -6,6 +6,7 @@ user's cache.
 
 import atexit
 import concurrent.futures
+import functools
 import json
 import os
 import pathlib
@@ -134,6 +135,31 @@ def without_timing(value):
     if isinstance(value, list):
         return [without_timing(row) for row in value]
     return {key: entry for key, entry in value.items() if key not in TIMING}
+
+
+class Over(Exception):
+    """The program had finished before the test could do to it what it wanted to."""
+
+
+def with_enough_rounds(rounds):
+    """A test of something that happens to a program while it runs: test(self, rounds), with twice the rounds each
+    time that those were Over too soon. A busy machine may let it be so once in a while."""
+
+    def decorate(test):
+        @functools.wraps(test)
+        def attempts(self):
+            for factor in (1, 2, 4, 8):
+                try:
+                    return test(self, factor * rounds)
+                except Over as over:
+                    why = over
+                    self.doCleanups()
+                    self.setUp()
+            raise AssertionError(f"even with {factor * rounds} rounds: {why}") from why
+
+        return attempts
+
+    return decorate
 
 
 def contents(folder):

@@ -16,10 +16,12 @@ import signal
 import subprocess
 import time
 
+from processes import missing_rights
+
 INTERFACE = "eth0"
 _PREFIX = "signvote-lab-"
 _NAMESPACES = pathlib.Path("/run/netns")
-_RIGHTS = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21}  # their bits in /proc/self/status
+_HANGING = 300  # seconds; only processes that hang take so long to go
 _numbers = itertools.count()
 
 
@@ -44,10 +46,8 @@ class Lab:
         """None, or why there can be no lab here. As root only rights may be missing, no tools: those are installed."""
         if os.geteuid() != 0:
             return "network namespaces need root"
-        status = pathlib.Path("/proc/self/status").read_text()
-        rights = int(status.partition("CapEff:")[2].split()[0], 16)
-        missing = [name for name, bit in _RIGHTS.items() if not rights >> bit & 1]
-        return f"network namespaces need {' and '.join(missing)}" if missing else None
+        missing = missing_rights("CAP_NET_ADMIN", "CAP_SYS_ADMIN")
+        return f"network namespaces need {missing}" if missing else None
 
     def __init__(self, hosts, mbit=None):
         """`mbit`: megabits a second, each way, of each host's link; None: as fast as the machine goes."""
@@ -164,6 +164,7 @@ class Lab:
         return self.command(0, ["unshare", "--uts", "sh", "-c", start, self.address(0), *command, *argv])
 
     def mpirun(self, argv, ranks=None, env=None, mca=None, interface=INTERFACE, **options):
+        options.setdefault("stdin", subprocess.DEVNULL)  # mpirun would read what is not meant for it
         return subprocess.run(self.mpi_command(argv, ranks, env, mca, interface), **options)
 
 
@@ -171,7 +172,7 @@ def _remove(name):
     """Everything of the lab called `name`, also if it was only half made or is being removed by someone else."""
     namespaces = [path.name for path in _NAMESPACES.glob(f"{name}-*")]
     for namespace in namespaces:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + _HANGING
         while pids := _do("ip", "netns", "pids", namespace, check=False).split():
             if time.monotonic() > deadline:
                 raise OSError(f"processes {', '.join(pids)} do not leave the namespace {namespace}")

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 
 from helper import ENVIRONMENT, FILES, SIGNVOTE, TIMEOUT, Case, contents, flags, main, mnist, summary
+from processes import run_session
 
 # 582,026 parameters in 9095 words; weights come into force on the way.
 OPTIONS = {"data": mnist(), "batches": "4,20,7,9", "micro_batch": 16, "rounds": 12, "initial_rounds": 2, "eval_every": 4,
@@ -16,8 +17,8 @@ def mpirun(*parts):
     command = ["mpirun", "--oversubscribe", "--bind-to", "none"]
     for ranks, arguments in parts:
         command += ["-n", str(ranks), SIGNVOTE, "train", *map(str, arguments), "--engine", "mpi", ":"]
-    return subprocess.run(command[:-1], text=True, capture_output=True, timeout=TIMEOUT, stdin=subprocess.DEVNULL,
-                          env={**ENVIRONMENT, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})  # fmt: skip
+    return run_session(command[:-1], TIMEOUT,
+                       env={**ENVIRONMENT, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})  # fmt: skip
 
 
 class Job(Case):

@@ -1,28 +1,29 @@
 """signvote train --resume: to the same bytes after any kind of end, and refused where it would not be."""
 
 import fcntl
+import functools
 import os
-import pathlib
 import random
 import re
 import shlex
-import shutil
 import signal
-import tempfile
 import time
 
 from helper import (
     FILES,
     TIMEOUT,
     Case,
+    Over,
     config,
     contents,
     main,
     metrics,
+    mnist,
     run,
     small,
     start,
     summary,
+    with_enough_rounds,
     without_timing,
 )
 
@@ -32,26 +33,28 @@ OPTIONS = {
     "micro_batch": 16,
     "threads": 2,
     "initial_rounds": 5,
-    "rounds": 24,
     "eval_every": 2,
     "save_every": 3,
 }
 
 
-class Interrupted(Case):
-    @classmethod
-    def setUpClass(cls):
-        cls.whole = pathlib.Path(tempfile.mkdtemp())
-        cls.addClassCleanup(shutil.rmtree, cls.whole)
-        result = run("train", *small(**OPTIONS), "--out", cls.whole)
-        assert result.returncode == 0, result.stderr
+@functools.cache
+def whole(rounds):
+    """A run with OPTIONS that nobody interrupted."""
+    out = mnist().parent / f"whole-{rounds}"
+    result = run("train", *small(**OPTIONS, rounds=rounds), "--out", out)
+    assert result.returncode == 0, result.stderr
+    return out
 
-    def assert_same_as_whole(self, out):
+
+class Interrupted(Case):
+    def assert_same_as_whole(self, out, rounds):
+        expected = whole(rounds)
         self.assertEqual(set(os.listdir(out)), FILES)
-        self.assertEqual(without_timing(summary(out)), without_timing(summary(self.whole)))
-        self.assertEqual(without_timing(metrics(out)), without_timing(metrics(self.whole)))
-        self.assertEqual(config(out), config(self.whole))
-        self.assertEqual((out / "model.pt").read_bytes(), (self.whole / "model.pt").read_bytes())
+        self.assertEqual(without_timing(summary(out)), without_timing(summary(expected)))
+        self.assertEqual(without_timing(metrics(out)), without_timing(metrics(expected)))
+        self.assertEqual(config(out), config(expected))
+        self.assertEqual((out / "model.pt").read_bytes(), (expected / "model.pt").read_bytes())
 
     def wait_for_lines(self, process, count):
         """Lets the run get `count` lines of progress further."""
@@ -64,13 +67,15 @@ class Interrupted(Case):
         _, stderr = process.communicate(timeout=TIMEOUT)
         return stderr
 
-    def test_kill_9_at_random_moments(self):
+    @with_enough_rounds(24)
+    def test_kill_9_at_random_moments(self, rounds):
         rng = random.Random(2)
         out = self.folder / "run"
-        arguments = ["train", *small(**OPTIONS), "--out", out]
+        arguments = ["train", *small(**OPTIONS, rounds=rounds), "--out", out]
         kills = 0
         while not (out / "summary.json").exists():
             process = start(*arguments)
+            self.addCleanup(process.kill)
             if kills < 4:
                 self.wait_for_lines(process, rng.randint(1, 3))
                 time.sleep(rng.uniform(0, 0.05))
@@ -79,29 +84,40 @@ class Interrupted(Case):
             self.assertIn(process.returncode, (0, -signal.SIGKILL), stderr)
             kills += process.returncode != 0
             arguments = ["train", "--resume", out]
-        self.assertGreaterEqual(kills, 2)
-        self.assert_same_as_whole(out)
+        if kills < 2:
+            raise Over(f"only {kills} kills before the end")
+        self.assert_same_as_whole(out, rounds)
 
-    def test_ctrl_c_saves_and_says_how_to_go_on(self):
-        for kind in (signal.SIGINT, signal.SIGTERM):
-            out = self.folder / f"a run, ended by {kind.name}"
-            process = start("train", *small(**OPTIONS), "--out", out)
-            self.wait_for_lines(process, 2)
-            process.send_signal(kind)
-            stderr = self.end(process)
-            self.assertEqual(process.returncode, 130, stderr)
-            said = re.fullmatch(
-                r"stopped and saved after round (\d+) of 24; go on with: signvote (train .*)",
-                stderr.splitlines()[-1],
-            )
-            self.assertTrue(said, stderr)
-            self.assertEqual(set(os.listdir(out)), FILES - {"summary.json"})
-            self.succeed("eval", out)  # the model as it is now
+    def ended_by(self, kind, rounds):
+        out = self.folder / f"a run, ended by {kind.name}"
+        process = start("train", *small(**OPTIONS, rounds=rounds), "--out", out)
+        self.addCleanup(process.kill)
+        self.wait_for_lines(process, 2)
+        process.send_signal(kind)
+        stderr = self.end(process)
+        if process.returncode == 0:
+            raise Over("it was asked too late")
+        self.assertEqual(process.returncode, 130, stderr)
+        said = re.fullmatch(
+            rf"stopped and saved after round (\d+) of {rounds}; go on with: signvote (train .*)",
+            stderr.splitlines()[-1],
+        )
+        self.assertTrue(said, stderr)
+        self.assertEqual(set(os.listdir(out)), FILES - {"summary.json"})
+        self.succeed("eval", out)  # the model as it is now
 
-            resumed = self.succeed(*shlex.split(said[2]))
-            first_round = re.search(r"^round +(\d+)/24", resumed.stderr, re.MULTILINE)[1]
-            self.assertEqual(int(first_round), int(said[1]) + 1)
-            self.assert_same_as_whole(out)
+        resumed = self.succeed(*shlex.split(said[2]))
+        first_round = re.search(rf"^round +(\d+)/{rounds}", resumed.stderr, re.MULTILINE)[1]
+        self.assertEqual(int(first_round), int(said[1]) + 1)
+        self.assert_same_as_whole(out, rounds)
+
+    @with_enough_rounds(24)
+    def test_ctrl_c_saves_and_says_how_to_go_on(self, rounds):
+        self.ended_by(signal.SIGINT, rounds)
+
+    @with_enough_rounds(24)
+    def test_so_does_a_scheduler(self, rounds):
+        self.ended_by(signal.SIGTERM, rounds)
 
 
 class Finished(Case):

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <httplib.h>
 
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -72,10 +73,15 @@ TEST(Metrics, are_changed_by_many_at_once) {
 class Endpoint : public testing::Test {
  protected:
   Endpoint() { metrics_.declare("rounds_total", Metrics::Kind::counter, "Rounds"); }
+  /// With the patience that a busy machine may need.
+  static std::unique_ptr<httplib::Client> client(const MetricsEndpoint& endpoint) {
+    auto made = std::make_unique<httplib::Client>("127.0.0.1", endpoint.port());
+    made->set_read_timeout(120);
+    made->set_write_timeout(120);
+    return made;
+  }
   httplib::Result get(const MetricsEndpoint& endpoint, const std::string& path) {
-    httplib::Client client("127.0.0.1", endpoint.port());
-    client.set_read_timeout(120);
-    return client.Get(path);
+    return client(endpoint)->Get(path);
   }
   Metrics metrics_;
 };
@@ -115,30 +121,37 @@ TEST_F(Endpoint, has_nothing_else) {
     ASSERT_TRUE(answer) << path;
     EXPECT_EQ(answer->status, 404) << path;
   }
-  httplib::Client client("127.0.0.1", endpoint.port());
-  const auto answer = client.Post("/metrics", "rounds_total 5", "text/plain");
+  const auto answer = client(endpoint)->Post("/metrics", "rounds_total 5", "text/plain");
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->status, 404);
 }
 
 TEST_F(Endpoint, does_not_share_a_port) {
   const auto healthy = [] { return std::string(); };
-  int port = 0;
-  {
-    const MetricsEndpoint first(0, metrics_, healthy);
-    port = first.port();
-    try {
-      const MetricsEndpoint second(port, metrics_, healthy);
-      ADD_FAILURE() << "two on one port";
-    } catch (const EngineError& error) {
-      EXPECT_NE(std::string(error.what()).find("127.0.0.1:" + std::to_string(port)), std::string::npos);
-      EXPECT_NE(std::string(error.what()).find("in use"), std::string::npos);
+  bool free_at_once = false;
+  for (int i = 0; i < 5 && !free_at_once; ++i) {  // others on this machine may be given the port then
+    int port = 0;
+    {
+      const MetricsEndpoint first(0, metrics_, healthy);
+      port = first.port();
+      try {
+        const MetricsEndpoint second(port, metrics_, healthy);
+        ADD_FAILURE() << "two on one port";
+      } catch (const EngineError& error) {
+        EXPECT_NE(std::string(error.what()).find("127.0.0.1:" + std::to_string(port)), std::string::npos);
+        EXPECT_NE(std::string(error.what()).find("in use"), std::string::npos);
+      }
+      EXPECT_TRUE(get(first, "/healthz"));
     }
-    EXPECT_TRUE(get(first, "/healthz"));
+    try {
+      const MetricsEndpoint again(port, metrics_, healthy);
+      free_at_once = true;
+      EXPECT_EQ(again.port(), port);
+      EXPECT_TRUE(get(again, "/healthz"));
+    } catch (const EngineError&) {
+    }
   }
-  const MetricsEndpoint again(port, metrics_, healthy);  // free at once
-  EXPECT_EQ(again.port(), port);
-  EXPECT_TRUE(get(again, "/healthz"));
+  EXPECT_TRUE(free_at_once);
 }
 
 TEST_F(Endpoint, can_go_before_it_has_begun) {

@@ -15,9 +15,6 @@
 namespace signvote {
 namespace {
 
-/// After so long a wait in which a stop is asked for, whoever asked is told that others are waited for.
-constexpr std::chrono::duration<double> kPatience{1.0};
-
 /// One message a round from every other rank, taken as they come. Each piece is looked at before it is
 /// received: what is longer than its buffer would be written past the buffer's end by Open MPI 4.1 (from some
 /// 64 KB on), instead of being an error.
@@ -350,7 +347,8 @@ class MpiEngine::Impl {
   }
 
   void look_for_stop(const mpi::BackOff& back_off) {
-    if (told_ || back_off.waited() < kPatience || !options_.stop_requested || !options_.stop_requested())
+    if (told_ || back_off.waited() < options_.patience || !options_.stop_requested ||
+        !options_.stop_requested())
       return;
     told_ = true;
     if (options_.stop_while_waiting) options_.stop_while_waiting();

@@ -9,6 +9,7 @@
 // Only the thread that made the engine talks to MPI.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -64,10 +65,11 @@ struct MpiEngineOptions {
   TallyOptions tally;  // of the whole model: begin is 0
   std::uint64_t run_id = 0;
   std::vector<std::vector<std::uint32_t>> hosted;  // by rank; see host_workers
-  /// Told once if a stop is asked for and other ranks are waited for, for more than a second (one of them
+  /// Told once if a stop is asked for and other ranks are waited for, for longer than `patience` (one of them
   /// may have died).
   std::function<void()> stop_while_waiting;
-  std::function<bool()> stop_requested;
+  std::function<bool()> stop_requested;  // asked at every look of a wait that is as long
+  std::chrono::duration<double> patience{1.0};
 };
 
 class MpiEngine : public Engine {

@@ -1,0 +1,70 @@
+// Values that make no sense, told with the flag and what would; bad_input_test.py has one of each for the
+// program.
+#include "run/config.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "signvote/error.h"
+
+namespace signvote {
+namespace {
+
+/// What is said of --name text; nothing if it is taken.
+std::string refusal(const std::string& name, const std::string& text) {
+  const auto option = std::ranges::find(train_options(), name, &TrainOption::name);
+  if (option == train_options().end()) return "there is no option " + name;
+  TrainConfig config;
+  try {
+    option->set(config, text);
+    return "";
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+}
+
+void expect_refused(const std::string& name, const std::vector<std::string>& texts,
+                    const std::string& advice) {
+  for (const std::string& text : texts) {
+    const std::string said = refusal(name, text);
+    EXPECT_TRUE(said.starts_with("--" + name + " is '" + text + "'; " + advice)) << said;
+    EXPECT_EQ(said.find('\n'), std::string::npos) << said;
+  }
+}
+
+TEST(Config, whole_numbers) {
+  expect_refused("rounds", {"0", "-1", "abc", "1.5", "", " 1", "1 ", "1e3", "99999999999999999999"},
+                 "it must be a whole number from 1");
+  expect_refused("seed", {"-1"}, "it must be a whole number from 0");
+  EXPECT_EQ(refusal("rounds", "1"), "");
+}
+
+TEST(Config, numbers) {
+  expect_refused("step", {"0", "nan", "inf", "-1e-4", "", "x", "1e-4x"}, "it must be a number");
+  EXPECT_EQ(refusal("step", "1e-4"), "");
+}
+
+TEST(Config, batches) {
+  expect_refused("batches", {"", "x4", "4x", "0", "4,,4", "4,", "4x0", "0x4", "4x4x4", "-1", "4.5"},
+                 "write sizes like 14x4,904");
+  for (const char* text : {"4", "14x4,904", "2x3,2x3"}) EXPECT_EQ(refusal("batches", text), "");
+}
+
+TEST(Config, absences) {
+  expect_refused(
+      "absent",
+      {"x", "1", "1@", "@3", "1@0", "1@5-3", "1@3-", "1@-3", "1@3,,", "-1@3", "1@3-4-5", "1 @3", "1@3,"},
+      "write it like 2@5-9,0@12");
+  for (const char* text : {"", "1@3", "1@3-3", "2@5-9,0@12"}) EXPECT_EQ(refusal("absent", text), "");
+}
+
+TEST(Config, choices) {
+  for (const char* name : {"dataset", "model", "method", "engine"})
+    expect_refused(name, {"other", "", "LOCAL"}, "take ");
+}
+
+}  // namespace
+}  // namespace signvote
