@@ -17,7 +17,8 @@ help:
 	@echo
 	@echo '  make demo      train both methods on MNIST, batch mode 4, and draw accuracy over rounds'
 	@echo '  make test      all tests, those of the library under sanitizers, and a minute of fuzzing'
-	@echo '  make test-all  the same, with the long chaos (over 50 kills) and a model of 10^8 parameters'
+	@echo '  make test-all  the same; then long chaos (over 50 kills), a model of 10^8 parameters, the whole'
+	@echo '                 program under the address sanitizer, and make test on a bare Debian (as root)'
 	@echo '  make bench     every kernel against its limit, rounds against PyTorch and NumPy; BENCH=--help'
 	@echo '  make build     build/signvote, the program'
 	@echo '  make setup     install the missing packages of packages.txt'
@@ -37,6 +38,8 @@ test: mnist
 
 test-all: test
 	SIGNVOTE_CHAOS=long ctest --preset release --no-tests=error -R 'cli/chaos|run/desk$$'
+	$(call check,dev,build-dev)
+	tests/clean_root.sh
 
 bench: mnist
 	/usr/bin/python3 bench/run.py $(BENCH)

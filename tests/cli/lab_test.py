@@ -87,7 +87,7 @@ class Network(Case):
     @staticmethod
     def wait_for_program(pid, name):
         """`ip` takes a moment to become it."""
-        wait_until(f"{pid} is {name}", lambda: os.readlink(f"/proc/{pid}/exe") == os.path.realpath(f"/usr/bin/{name}"))
+        wait_until(f"{pid} is {name}", lambda: pathlib.Path(f"/proc/{pid}/comm").read_text() == name + "\n")
 
     def test_a_link_is_as_slow_as_it_says_and_its_bytes_are_counted(self):
         lab = self.make(hosts=3, mbit=40)
@@ -158,11 +158,13 @@ class Network(Case):
             "time.sleep(1000)\n"
         )
         with subprocess.Popen(python(code), stdout=subprocess.PIPE, text=True) as maker:
-            name, pid = maker.stdout.readline().split()
-            with Lab(hosts=1):
-                self.assertIn(name, lab.names())  # the living keep theirs
-                self.wait_for_program(pid, "sleep")
-            maker.kill()
+            try:
+                name, pid = maker.stdout.readline().split()
+                with Lab(hosts=1):
+                    self.assertIn(name, lab.names())  # the living keep theirs
+                    self.wait_for_program(pid, "sleep")
+            finally:
+                maker.kill()
         with Lab(hosts=1) as another:
             self.assertNotIn(name, lab.names())
             self.assertNotEqual(name, another.folder.name)
