@@ -169,7 +169,7 @@ void LineLog::sync() {
 }
 
 DurableLog::DurableLog(const fs::path& path, std::uint64_t keep_bytes)
-    : path_(path), fd_(-1), bytes_(keep_bytes) {
+    : path_(path), fd_(-1), bytes_(keep_bytes), synced_(keep_bytes) {
   Descriptor file(path, O_WRONLY | O_APPEND, "write");
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) fail("read", path, errno);
@@ -184,7 +184,7 @@ DurableLog::DurableLog(const fs::path& path, std::uint64_t keep_bytes)
 
 DurableLog::~DurableLog() { ::close(fd_); }
 
-void DurableLog::append(std::span<const std::byte> record) {
+void DurableLog::write(std::span<const std::byte> record) {
   if (broken_)
     throw DataError(fmt::format(
         "'{}' takes no more after a failed write; check the disk and its free space, then start again",
@@ -195,14 +195,20 @@ void DurableLog::append(std::span<const std::byte> record) {
     broken_ = ::ftruncate(fd_, static_cast<off_t>(bytes_)) != 0;
     throw;
   }
-  if (::fdatasync(fd_) != 0) {
-    const int error = errno;
-    broken_ = true;
-    // Should this fail as well, whoever opens the file next finds a whole record or a torn one.
-    if (::ftruncate(fd_, static_cast<off_t>(bytes_)) == 0) ::fdatasync(fd_);
-    fail("sync", path_, error);
-  }
   bytes_ += record.size();
+}
+
+void DurableLog::sync() {
+  if (::fdatasync(fd_) == 0) {
+    synced_ = bytes_;
+    return;
+  }
+  const int error = errno;
+  broken_ = true;
+  bytes_ = synced_;
+  // Should this fail as well, whoever opens the file next finds a whole record or a torn one.
+  if (::ftruncate(fd_, static_cast<off_t>(bytes_)) == 0) ::fdatasync(fd_);
+  fail("sync", path_, error);
 }
 
 }  // namespace signvote

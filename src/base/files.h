@@ -94,8 +94,7 @@ class LineLog {
   std::size_t bytes_;
 };
 
-/// A file that grows by records which are on the disk when append returns: one write and one
-/// fdatasync each. If that fails, the file is cut back to what it was.
+/// A file that grows by records, which are on the disk once sync has returned.
 class DurableLog {
  public:
   /// Opens a file that is there, after cutting it to its first `keep_bytes` bytes.
@@ -104,15 +103,19 @@ class DurableLog {
   DurableLog(const DurableLog&) = delete;
   DurableLog& operator=(const DurableLog&) = delete;
 
-  /// After a full disk it may be tried again. After a failed sync nobody knows what the disk holds, as
-  /// the kernel drops the pages it could not write: from then on every append is refused.
-  void append(std::span<const std::byte> record);
+  /// One write call. If that fails, the file is cut back to what it was: after a full disk it may be
+  /// tried again.
+  void write(std::span<const std::byte> record);
+  /// After a failed sync nobody knows what the disk holds, because the kernel drops the pages it could
+  /// not write: the file is cut back to what was synced, and from then on every write is refused.
+  void sync();
   std::uint64_t bytes() const { return bytes_; }
 
  private:
   std::filesystem::path path_;
   int fd_;
   std::uint64_t bytes_;
+  std::uint64_t synced_;
   bool broken_ = false;
 };
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <map>
 #include <mutex>
 #include <utility>
 
@@ -54,10 +55,12 @@ class Journal::Impl {
  public:
   Impl(fs::path folder, Mode mode, const std::function<void(const std::string&)>& report);
 
-  JournalSnapshot snapshot() const { return snapshot_->load(); }
-  void replay(const std::function<void(const JournalRecord&)>& visit) const;
-  void append(const JournalRecord& record);
-  void take_snapshot(const JournalSnapshot& snapshot, std::uint64_t keep, float delta);
+  State snapshot() const { return snapshot_->load(); }
+  void replay(const std::function<void(const JournalEvent&)>& visit) const;
+  void append(const MemberRecord& member);
+  void append(std::uint64_t round, const CastBallot& ballot);
+  void append(std::uint64_t round, std::span<const std::uint32_t> counted, std::span<const std::byte> verdict);
+  void take_snapshot(const State& snapshot, std::uint64_t keep, float delta);
   std::uint64_t rounds() const;
   std::uint64_t oldest() const;
   std::optional<std::vector<std::byte>> verdict(std::uint64_t round) const;
@@ -66,8 +69,10 @@ class Journal::Impl {
   std::vector<File> files() const;
 
  private:
+  /// Ready for one more record, which is encoded into bytes_.
+  DurableLog& log();
   void open(const FolderListing& listing, Mode mode, const std::function<void(const std::string&)>& report);
-  void start_after(const JournalSnapshot& snapshot);
+  void start_after(const State& snapshot);
   void undo_snapshot(std::uint64_t round);
   Segment write_verdicts(std::uint64_t first, std::uint64_t last) const;
   void drop_verdicts(std::uint64_t keep, float delta);
@@ -76,7 +81,7 @@ class Journal::Impl {
 
   fs::path folder_;
   std::unique_ptr<DurableLog> log_;  // if it may be appended to
-  std::uint64_t log_bytes_ = 0;      // of whole records
+  std::uint64_t log_bytes_ = 0;      // up to the last member or verdict
   std::vector<std::byte> bytes_;  // of the record being written: fresh memory is slow, and a round's is large
   std::string broken_;            // why nothing more may be written
 
@@ -147,36 +152,65 @@ void Journal::Impl::open(const FolderListing& listing, Mode mode,
                        mode == Mode::append ? "were removed" : "are passed over", plan.leftovers.front()));
 }
 
-void Journal::Impl::replay(const std::function<void(const JournalRecord&)>& visit) const {
+void Journal::Impl::replay(const std::function<void(const JournalEvent&)>& visit) const {
   LogReader reader(*active_, log_bytes_);
+  std::map<std::uint32_t, CastBallot> cast;  // in the open round; a later one replaces an earlier one
   while (true) {
-    const DecodedRecord decoded = reader.next();
+    DecodedRecord decoded = reader.next();
     if (decoded.status == RecordStatus::end) return;
     if (decoded.status != RecordStatus::ok)
       throw DataError(
           fmt::format("'{}' was damaged at byte {} since it was opened: {}; put it back from a backup",
                       active_->path().string(), reader.offset(), decoded.problem));
-    visit(decoded.record);
+    if (const auto* member = std::get_if<MemberRecord>(&decoded.record)) {
+      visit(*member);
+    } else if (auto* ballot = std::get_if<BallotRecord>(&decoded.record)) {
+      cast[ballot->ballot.worker] = std::move(ballot->ballot);
+    } else {
+      auto& verdict = std::get<VerdictRecord>(decoded.record);
+      RoundRecord round{.round = verdict.round, .ballots = {}, .verdict = std::move(verdict.verdict)};
+      for (const std::uint32_t worker : verdict.counted) round.ballots.push_back(std::move(cast[worker]));
+      cast.clear();
+      visit(std::move(round));
+    }
   }
 }
 
-void Journal::Impl::append(const JournalRecord& record) {
+DurableLog& Journal::Impl::log() {
   assert(log_);
   if (!broken_.empty()) throw DataError(broken_);
-  const auto* round = std::get_if<RoundRecord>(&record);
-  assert(round == nullptr || round->round == rounds());
   bytes_.clear();
-  encode_record(record, bytes_);
-  log_->append(bytes_);
-  if (round != nullptr) {
-    const Place place = place_of(*round, log_bytes_);
-    const std::scoped_lock lock(mutex_);
-    places_.push_back(place);
-  }
-  log_bytes_ = log_->bytes();
+  return *log_;
 }
 
-void Journal::Impl::take_snapshot(const JournalSnapshot& snapshot, std::uint64_t keep, float delta) {
+void Journal::Impl::append(const MemberRecord& member) {
+  DurableLog& log = this->log();
+  encode_record(member, bytes_);
+  log.write(bytes_);
+  log.sync();
+  log_bytes_ = log.bytes();
+}
+
+void Journal::Impl::append(std::uint64_t round, const CastBallot& ballot) {
+  assert(round == rounds());
+  DurableLog& log = this->log();
+  encode_ballot(round, ballot, bytes_);
+  log.write(bytes_);
+}
+
+void Journal::Impl::append(std::uint64_t round, std::span<const std::uint32_t> counted,
+                           std::span<const std::byte> verdict) {
+  assert(round == rounds());
+  DurableLog& log = this->log();
+  const Place place = place_of(verdict, log.bytes() + encode_verdict(round, counted, verdict, bytes_));
+  log.write(bytes_);
+  log.sync();
+  log_bytes_ = log.bytes();
+  const std::scoped_lock lock(mutex_);
+  places_.push_back(place);
+}
+
+void Journal::Impl::take_snapshot(const State& snapshot, std::uint64_t keep, float delta) {
   assert(log_);
   assert(snapshot.round == rounds());
   assert(snapshot.parameters.size() * sizeof(float) == base_->parameter_bytes());
@@ -194,7 +228,7 @@ void Journal::Impl::take_snapshot(const JournalSnapshot& snapshot, std::uint64_t
 }
 
 // The steps that folder.h tells of.
-void Journal::Impl::start_after(const JournalSnapshot& snapshot) {
+void Journal::Impl::start_after(const State& snapshot) {
   const std::uint64_t first = snapshot_->round(), last = snapshot.round;
   std::shared_ptr<const StateFile> state;
   std::shared_ptr<const InputFile> active;
@@ -247,12 +281,13 @@ Segment Journal::Impl::write_verdicts(std::uint64_t first, std::uint64_t last) c
   Segment segment{.first = first, .last = last, .places = {}};
   AtomicFile file(folder_ / verdicts_name(first, last));
   std::uint64_t offset = 0;
+  std::vector<std::byte> bytes;
   for (std::uint64_t round = first; round < last; ++round) {
-    const RoundRecord record{.round = round, .ballots = {}, .verdict = *verdict(round)};
-    std::vector<std::byte> bytes;
-    encode_record(record, bytes);
+    const auto message = verdict(round);
+    assert(message);
+    bytes.clear();
+    segment.places.push_back(place_of(*message, offset + encode_verdict(round, {}, *message, bytes)));
     file.write(bytes);
-    segment.places.push_back(place_of(record, offset));
     offset += bytes.size();
   }
   file.commit();
@@ -264,7 +299,7 @@ void Journal::Impl::drop_verdicts(std::uint64_t keep, float delta) {
   auto kept = segments_.begin();
   while (kept != segments_.end() && end - kept->last >= keep) ++kept;
   if (kept == segments_.begin()) return;
-  JournalSnapshot moved;
+  State moved;
   moved.round = (kept - 1)->last;
   moved.parameters = base_->parameters();
   step_through(base_->round(), moved.round, delta, moved.parameters);
@@ -362,7 +397,7 @@ std::vector<Journal::File> Journal::Impl::files() const {
   return files;
 }
 
-void Journal::create(const fs::path& folder, const JournalSnapshot& start) {
+void Journal::create(const fs::path& folder, const State& start) {
   make_folder(folder);
   const FolderListing before = list_folder(folder);
   if (is_journal(folder, before))
@@ -370,7 +405,7 @@ void Journal::create(const fs::path& folder, const JournalSnapshot& start) {
   for (const std::uint64_t round : before.bases) ::unlink((folder / base_name(round)).c_str());
   for (const std::uint64_t first : before.logs) ::unlink((folder / rounds_name(first)).c_str());
   for (const std::string& name : before.temporaries) ::unlink((folder / name).c_str());
-  const JournalSnapshot base{.round = start.round, .notes = {}, .parameters = start.parameters, .tally = {}};
+  const State base{.round = start.round, .notes = {}, .parameters = start.parameters, .tally = {}};
   try {
     write_state(folder / base_name(start.round), StateKind::base, base);
     write_file_atomically(folder / rounds_name(start.round), std::string_view());
@@ -388,10 +423,15 @@ bool Journal::exists(const fs::path& folder) { return is_journal(folder, list_fo
 Journal::Journal(const fs::path& folder, Mode mode, const std::function<void(const std::string&)>& report)
     : impl_(std::make_unique<Impl>(folder, mode, report)) {}
 Journal::~Journal() = default;
-JournalSnapshot Journal::snapshot() const { return impl_->snapshot(); }
-void Journal::replay(const std::function<void(const JournalRecord&)>& visit) const { impl_->replay(visit); }
-void Journal::append(const JournalRecord& record) { impl_->append(record); }
-void Journal::take_snapshot(const JournalSnapshot& snapshot, std::uint64_t keep, float delta) {
+State Journal::snapshot() const { return impl_->snapshot(); }
+void Journal::replay(const std::function<void(const JournalEvent&)>& visit) const { impl_->replay(visit); }
+void Journal::append(const MemberRecord& member) { impl_->append(member); }
+void Journal::append(std::uint64_t round, const CastBallot& ballot) { impl_->append(round, ballot); }
+void Journal::append(std::uint64_t round, std::span<const std::uint32_t> counted,
+                     std::span<const std::byte> verdict) {
+  impl_->append(round, counted, verdict);
+}
+void Journal::take_snapshot(const State& snapshot, std::uint64_t keep, float delta) {
   impl_->take_snapshot(snapshot, keep, delta);
 }
 std::uint64_t Journal::rounds() const { return impl_->rounds(); }

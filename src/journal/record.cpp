@@ -20,9 +20,9 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "records are copied as they lie in memory");
 
-constexpr std::array<char, 4> kMagic = {'S', 'V', 'J', '1'};
+constexpr std::array<char, 4> kMagic = {'S', 'V', 'J', '2'};
 
-enum class RecordType : std::uint32_t { member = 1, round = 2 };
+enum class RecordType : std::uint32_t { member = 1, ballot = 2, verdict = 3 };
 
 struct RecordHeader {
   std::array<char, 4> magic = kMagic;
@@ -34,18 +34,12 @@ struct RecordHeader {
 };
 static_assert(sizeof(RecordHeader) == 40 && std::has_unique_object_representations_v<RecordHeader>);
 
-struct RoundHead {  // then a row a ballot, the verdict, the ballots' messages
-  std::uint64_t ballots = 0;
-  std::uint64_t verdict_bytes = 0;
-};
-
-struct BallotRow {
+struct BallotHead {  // then its message
   std::uint32_t worker = 0;
   std::uint32_t batch = 0;
   double loss = 0;
-  std::uint64_t message_bytes = 0;
 };
-static_assert(sizeof(RoundHead) == 16 && sizeof(BallotRow) == 24);
+static_assert(sizeof(BallotHead) == 16);
 
 std::uint64_t checksum_of(const RecordHeader& header) {
   return XXH3_64bits(&header, offsetof(RecordHeader, header_checksum));
@@ -67,13 +61,6 @@ bool take(std::span<const std::byte>& bytes, T& value) {
   if (bytes.size() < sizeof value) return false;
   std::memcpy(&value, bytes.data(), sizeof value);
   bytes = bytes.subspan(sizeof value);
-  return true;
-}
-
-bool take_bytes(std::span<const std::byte>& bytes, std::uint64_t count, std::vector<std::byte>& value) {
-  if (bytes.size() < count) return false;
-  value.assign(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(count));
-  bytes = bytes.subspan(count);
   return true;
 }
 
@@ -99,20 +86,35 @@ bool read_member(std::span<const std::byte> body, MemberRecord& member) {
   return true;
 }
 
-bool read_round(std::span<const std::byte> body, RoundRecord& record) {
-  RoundHead head;
-  if (!take(body, head) || head.ballots > body.size() / sizeof(BallotRow)) return false;
-  auto rows = body.first(head.ballots * sizeof(BallotRow));
-  body = body.subspan(rows.size());
-  if (!take_bytes(body, head.verdict_bytes, record.verdict)) return false;
-  record.ballots.resize(head.ballots);
-  for (CastBallot& ballot : record.ballots) {
-    BallotRow row;
-    take(rows, row);
-    ballot = {.worker = row.worker, .batch = row.batch, .loss = row.loss, .message = {}};
-    if (!take_bytes(body, row.message_bytes, ballot.message)) return false;
-  }
-  return body.empty();
+bool read_ballot(std::span<const std::byte> body, CastBallot& ballot) {
+  BallotHead head;
+  if (!take(body, head)) return false;
+  ballot = {head.worker, head.batch, head.loss, {body.begin(), body.end()}};
+  return true;
+}
+
+bool read_verdict(std::span<const std::byte> body, VerdictRecord& record) {
+  std::uint64_t count = 0;
+  if (!take(body, count) || count > body.size() / sizeof(std::uint32_t)) return false;
+  record.counted.resize(count);
+  for (std::uint32_t& worker : record.counted) take(body, worker);
+  record.verdict.assign(body.begin(), body.end());
+  return std::ranges::is_sorted(record.counted, std::ranges::less_equal{});
+}
+
+/// Appends a record whose body `write_body` appends.
+void append_record(RecordType type, std::uint64_t round, std::vector<std::byte>& out, const auto& write_body) {
+  const std::size_t start = out.size();
+  RecordHeader header;
+  header.type = type;
+  header.round = round;
+  put(out, header);
+  write_body();
+  const auto body = std::span<const std::byte>(out).subspan(start + sizeof header);
+  header.body_bytes = body.size();
+  header.body_checksum = XXH3_64bits(body.data(), body.size());
+  header.header_checksum = checksum_of(header);
+  std::memcpy(out.data() + start, &header, sizeof header);
 }
 
 DecodedRecord problem(RecordStatus status, std::string text) {
@@ -121,36 +123,28 @@ DecodedRecord problem(RecordStatus status, std::string text) {
 
 }  // namespace
 
-std::size_t verdict_offset(const RoundRecord& record) {
-  return sizeof(RecordHeader) + sizeof(RoundHead) + record.ballots.size() * sizeof(BallotRow);
+void encode_record(const MemberRecord& member, std::vector<std::byte>& out) {
+  append_record(RecordType::member, 0, out, [&] {
+    put(out, member.worker);
+    put_bytes(out, std::as_bytes(std::span(member.name)));
+  });
 }
 
-void encode_record(const JournalRecord& record, std::vector<std::byte>& out) {
-  const std::size_t start = out.size();
-  RecordHeader header;
-  put(out, header);
-  if (const auto* member = std::get_if<MemberRecord>(&record)) {
-    header.type = RecordType::member;
-    put(out, member->worker);
-    put_bytes(out, std::as_bytes(std::span(member->name)));
-  } else {
-    const auto& round = std::get<RoundRecord>(record);
-    header.type = RecordType::round;
-    header.round = round.round;
-    put(out, RoundHead{.ballots = round.ballots.size(), .verdict_bytes = round.verdict.size()});
-    for (const CastBallot& ballot : round.ballots)
-      put(out, BallotRow{.worker = ballot.worker,
-                         .batch = ballot.batch,
-                         .loss = ballot.loss,
-                         .message_bytes = ballot.message.size()});
-    put_bytes(out, round.verdict);
-    for (const CastBallot& ballot : round.ballots) put_bytes(out, ballot.message);
-  }
-  const auto body = std::span<const std::byte>(out).subspan(start + sizeof header);
-  header.body_bytes = body.size();
-  header.body_checksum = XXH3_64bits(body.data(), body.size());
-  header.header_checksum = checksum_of(header);
-  std::memcpy(out.data() + start, &header, sizeof header);
+void encode_ballot(std::uint64_t round, const CastBallot& ballot, std::vector<std::byte>& out) {
+  append_record(RecordType::ballot, round, out, [&] {
+    put(out, BallotHead{.worker = ballot.worker, .batch = ballot.batch, .loss = ballot.loss});
+    put_bytes(out, ballot.message);
+  });
+}
+
+std::size_t encode_verdict(std::uint64_t round, std::span<const std::uint32_t> counted,
+                           std::span<const std::byte> verdict, std::vector<std::byte>& out) {
+  append_record(RecordType::verdict, round, out, [&] {
+    put(out, static_cast<std::uint64_t>(counted.size()));
+    put_bytes(out, std::as_bytes(counted));
+    put_bytes(out, verdict);
+  });
+  return out.size() - verdict.size();
 }
 
 DecodedRecord decode_record(std::span<const std::byte> bytes) {
@@ -175,10 +169,14 @@ DecodedRecord decode_record(std::span<const std::byte> bytes) {
   bool whole = false;
   if (header.type == RecordType::member) {
     whole = header.round == 0 && read_member(body, decoded.record.emplace<MemberRecord>());
-  } else if (header.type == RecordType::round) {
-    auto& round = decoded.record.emplace<RoundRecord>();
-    round.round = header.round;
-    whole = read_round(body, round);
+  } else if (header.type == RecordType::ballot) {
+    auto& ballot = decoded.record.emplace<BallotRecord>();
+    ballot.round = header.round;
+    whole = read_ballot(body, ballot.ballot);
+  } else if (header.type == RecordType::verdict) {
+    auto& verdict = decoded.record.emplace<VerdictRecord>();
+    verdict.round = header.round;
+    whole = read_verdict(body, verdict);
   } else {
     return problem(RecordStatus::corrupt,
                    fmt::format("a record of unknown type {}", static_cast<std::uint32_t>(header.type)));

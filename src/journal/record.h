@@ -1,9 +1,11 @@
-// What journal.cpp knows of records beyond journal.h: reading a log record by record, and where in a
-// record the verdict lies.
+// The records of a .log file as bytes, and reading a log record by record.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
+#include <variant>
 #include <vector>
 
 #include "base/files.h"
@@ -11,8 +13,39 @@
 
 namespace signvote {
 
-/// The verdict's place in the bytes of `record`; it is record.verdict.size() long.
-std::size_t verdict_offset(const RoundRecord& record);
+/// One worker's answer in the round that is open.
+struct BallotRecord {
+  std::uint64_t round = 0;
+  CastBallot ballot;
+};
+
+/// The end of a round: of each worker in `counted`, the last ballot before it counts.
+struct VerdictRecord {
+  std::uint64_t round = 0;
+  std::vector<std::uint32_t> counted;  // ascending
+  std::vector<std::byte> verdict;
+};
+
+using LogRecord = std::variant<MemberRecord, BallotRecord, VerdictRecord>;
+
+/// These append to `out`.
+void encode_record(const MemberRecord& member, std::vector<std::byte>& out);
+void encode_ballot(std::uint64_t round, const CastBallot& ballot, std::vector<std::byte>& out);
+/// Returns where in the record's bytes the verdict begins.
+std::size_t encode_verdict(std::uint64_t round, std::span<const std::uint32_t> counted,
+                           std::span<const std::byte> verdict, std::vector<std::byte>& out);
+
+enum class RecordStatus { ok, end, torn, corrupt };
+struct DecodedRecord {
+  RecordStatus status = RecordStatus::end;
+  LogRecord record;        // if ok
+  std::size_t length = 0;  // if ok: the bytes it took
+  std::string problem;     // if torn or corrupt, one line
+};
+/// Reads the record at the front of `bytes`, which reach to the end of the file. torn: the file ends
+/// within it, or what is there to the end is no record and none follows; corrupt: it is damaged and
+/// more follows. Foreign bytes never crash it and never make it allocate more than they are long.
+DecodedRecord decode_record(std::span<const std::byte> bytes);
 
 /// Reads a log's first `end` bytes in order, with one record in memory at a time. (Only where a header
 /// is broken it takes the rest of the file, to see whether a record follows.)

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,8 @@ struct Place {
   std::uint64_t checksum = 0;
 };
 
-/// For a record at byte `offset` of its log.
-Place place_of(const RoundRecord& record, std::uint64_t offset);
+/// Of a verdict that begins at byte `offset` of its log.
+Place place_of(std::span<const std::byte> verdict, std::uint64_t offset);
 
 struct Segment {  // a verdicts-A-B.log
   std::uint64_t first = 0;
@@ -29,7 +30,7 @@ struct Segment {  // a verdicts-A-B.log
 
 struct LogContent {
   std::vector<Place> places;
-  std::uint64_t bytes = 0;  // of whole records
+  std::uint64_t bytes = 0;  // up to the last member or verdict: ballots that none follows do not count
   std::string torn;         // what is wrong with the rest, if there is any
 };
 
