@@ -118,18 +118,6 @@ ProcessResult run_process(const std::vector<std::string>& argv, const fs::path& 
   return result;
 }
 
-std::string one_line(std::string_view output, std::size_t limit) {
-  std::string line;
-  while (!output.empty() && line.size() <= limit) {
-    const std::size_t end = output.find_first_of("\r\n");
-    const std::string_view part = output.substr(0, end);
-    if (!part.empty()) line += (line.empty() ? "" : "; ") + std::string(part);
-    output.remove_prefix(end == std::string_view::npos ? output.size() : end + 1);
-  }
-  if (line.size() > limit) line = line.substr(0, limit) + "...";
-  return line;
-}
-
 void raise_file_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;

@@ -19,9 +19,6 @@ struct ProcessResult {
 ProcessResult run_process(const std::vector<std::string>& argv, const std::filesystem::path& working_folder,
                           std::string_view input = {});
 
-/// A program's output for use in a one-line error: its lines joined by "; ", cut after `limit` bytes.
-std::string one_line(std::string_view output, std::size_t limit = 300);
-
 /// As many open files as this process may have, where by default it has fewer.
 void raise_file_limit();
 

@@ -1,4 +1,4 @@
-#include "engine/grpc/session.h"
+#include "engine/grpc/connection.h"
 
 #include <fmt/format.h>
 #include <grpcpp/support/proto_buffer_reader.h>
@@ -39,73 +39,73 @@ Refusal bad_message(std::string reason, std::string text) {
   return {Refusal::Kind::bad_message, std::move(reason), std::move(text)};
 }
 
-/// It goes into logs and pages.
-bool presentable(const std::string& name) {
+/// A name goes into logs and web pages.
+bool is_good_name(const std::string& name) {
   return !name.empty() && name.size() <= kLongestName &&
          std::ranges::none_of(name, [](unsigned char c) { return c < 0x20 || c == 0x7f; });
 }
 
 }  // namespace
 
-void SessionBook::add(const std::shared_ptr<Session>& session) {
+void ConnectionList::add(const std::shared_ptr<Connection>& connection) {
   const std::lock_guard lock(mutex_);
-  sessions_.emplace(session.get(), session);
+  connections_.emplace(connection.get(), connection);
 }
 
-void SessionBook::joined() {
+void ConnectionList::joined() {
   const std::lock_guard lock(mutex_);
-  ++visits_;
+  ++sessions_;
 }
 
-void SessionBook::remove(const Session* session, bool had_joined) {
+void ConnectionList::remove(const Connection* connection, bool had_joined) {
   const std::lock_guard lock(mutex_);
-  sessions_.erase(session);
-  if (had_joined) --visits_;
+  connections_.erase(connection);
+  if (had_joined) --sessions_;
   changed_.notify_all();  // under the lock: whoever waits may destroy this
 }
 
-std::vector<std::shared_ptr<Session>> SessionBook::all() const {
+std::vector<std::shared_ptr<Connection>> ConnectionList::all() const {
   const std::lock_guard lock(mutex_);
-  std::vector<std::shared_ptr<Session>> found;
-  for (const auto& [key, session] : sessions_)
-    if (auto alive = session.lock()) found.push_back(std::move(alive));
+  std::vector<std::shared_ptr<Connection>> found;
+  for (const auto& [key, connection] : connections_)
+    if (auto alive = connection.lock()) found.push_back(std::move(alive));
   return found;
 }
 
-std::size_t SessionBook::visits() const {
+std::size_t ConnectionList::sessions() const {
   const std::lock_guard lock(mutex_);
-  return visits_;
+  return sessions_;
 }
 
-bool SessionBook::wait_for_no_visits(double seconds) const {
+bool ConnectionList::wait_for_no_sessions(double seconds) const {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return visits_ == 0; });
+  return changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return sessions_ == 0; });
 }
 
-void SessionBook::wait_until_empty() const {
+void ConnectionList::wait_until_empty() const {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return sessions_.empty(); });
+  changed_.wait(lock, [this] { return connections_.empty(); });
 }
 
-std::shared_ptr<Session> Session::begin(const House& house, grpc::CallbackServerContext& context) {
-  std::shared_ptr<Session> session(new Session(house, context));
-  session->self_ = session;
-  house.book.add(session);
-  session->read_next();
-  return session;
+std::shared_ptr<Connection> Connection::begin(const Setup& setup, grpc::CallbackServerContext& context) {
+  std::shared_ptr<Connection> connection(new Connection(setup, context));
+  connection->self_ = connection;
+  setup.connections.add(connection);
+  connection->read_next();
+  return connection;
 }
 
-Session::Session(const House& house, grpc::CallbackServerContext& context)
-    : house_(house), context_(context), peer_(readable_peer(context.peer())), stranger_(identify(context)) {}
+Connection::Connection(const Setup& setup, grpc::CallbackServerContext& context)
+    : setup_(setup), context_(context), peer_(readable_peer(context.peer())), unidentified_(identify(context)) {}
 
-Session::~Session() {
-  const bool had_joined = visit_ != nullptr;
-  visit_.reset();
-  house_.book.remove(this, had_joined);
+Connection::~Connection() {
+  const bool had_joined = session_ != nullptr;
+  session_.reset();
+  setup_.connections.remove(this, had_joined);
 }
 
-std::optional<Refusal> Session::identify(const grpc::CallbackServerContext& context) {
-  if (!house_.tls) return {};
+std::optional<Refusal> Connection::identify(const grpc::CallbackServerContext& context) {
+  if (!setup_.tls) return {};
   const auto auth = context.auth_context();
   const auto security = auth->FindPropertyValues("transport_security_type");
   if (security.size() != 1 || security.front() != "ssl")
@@ -120,7 +120,7 @@ std::optional<Refusal> Session::identify(const grpc::CallbackServerContext& cont
   return {};
 }
 
-void Session::OnReadDone(bool ok) {
+void Connection::OnReadDone(bool ok) {
   guarded([&] {
     if (!ok) return finish({grpc::StatusCode::CANCELLED, "the worker left"});
     if (const auto refusal = take()) return refuse(*refusal);
@@ -128,18 +128,18 @@ void Session::OnReadDone(bool ok) {
   });
 }
 
-std::optional<Refusal> Session::take() {
-  Visit* visit = nullptr;
+std::optional<Refusal> Connection::take() {
+  Session* session = nullptr;
   bool first = false;
   {
     const std::lock_guard lock(mutex_);
     if (over_) return {};
     first = !std::exchange(heard_, true);
-    visit = visit_.get();
+    session = session_.get();
   }
-  if (in_.Length() > house_.largest_message)
+  if (in_.Length() > setup_.largest_message)
     return bad_message("too_large", fmt::format("a message of {} bytes; the largest that makes sense has {}",
-                                                in_.Length(), house_.largest_message));
+                                                in_.Length(), setup_.largest_message));
   v1::FromWorker message;
   {
     grpc::ProtoBufferReader reader(&in_);
@@ -153,51 +153,51 @@ std::optional<Refusal> Session::take() {
       return join(message.hello());
     case v1::FromWorker::kBallot:
       if (first) return bad_message("no_hello", "a worker says hello before it votes");
-      return visit->ballot(message.ballot());
+      return session->ballot(*message.mutable_ballot());
     case v1::FromWorker::KIND_NOT_SET:
       break;
   }
   return bad_message("empty_message", "a message that is neither hello nor ballot");
 }
 
-std::optional<Refusal> Session::join(const v1::Hello& hello) {
-  if (stranger_) return stranger_;
-  if (!house_.tls) name_ = hello.name();
-  if (!presentable(name_))
+std::optional<Refusal> Connection::join(const v1::Hello& hello) {
+  if (unidentified_) return unidentified_;
+  if (!setup_.tls) name_ = hello.name();
+  if (!is_good_name(name_))
     return not_allowed("bad_name",
                        fmt::format("a worker's name has 1 to {} characters, all printable", kLongestName));
-  auto answer = house_.desk.join(name_, peer_, hello);
+  auto answer = setup_.desk.join(name_, peer_, hello);
   if (const Refusal* refusal = std::get_if<Refusal>(&answer)) return *refusal;
   {
     const std::lock_guard lock(mutex_);
-    visit_ = std::move(std::get<std::unique_ptr<Visit>>(answer));
-    house_.book.joined();
+    session_ = std::move(std::get<std::unique_ptr<Session>>(answer));
+    setup_.connections.joined();
   }
   pump();
   return {};
 }
 
-void Session::read_next() {
+void Connection::read_next() {
   const std::lock_guard lock(mutex_);
   if (!over_) StartRead(&in_);
 }
 
-void Session::pump() {
+void Connection::pump() {
   guarded([&] {
-    Visit* visit = nullptr;
+    Session* session = nullptr;
     {
       const std::lock_guard lock(mutex_);
-      if (!visit_ || over_) return;
+      if (!session_ || over_) return;
       if (std::exchange(busy_, true)) {
         again_ = true;
         return;
       }
-      visit = visit_.get();
+      session = session_.get();
       again_ = false;
     }
     for (;;) {
-      Visit::Next next = visit->next();
-      if (std::holds_alternative<Visit::Goodbye>(next)) return finish(grpc::Status::OK);
+      Session::Next next = session->next();
+      if (std::holds_alternative<Session::Goodbye>(next)) return finish(grpc::Status::OK);
       if (const Refusal* refusal = std::get_if<Refusal>(&next)) return refuse(*refusal);
       const std::lock_guard lock(mutex_);
       if (over_) return;
@@ -214,7 +214,7 @@ void Session::pump() {
   });
 }
 
-void Session::OnWriteDone(bool ok) {
+void Connection::OnWriteDone(bool ok) {
   {
     const std::lock_guard lock(mutex_);
     busy_ = false;
@@ -226,19 +226,19 @@ void Session::OnWriteDone(bool ok) {
     finish({grpc::StatusCode::CANCELLED, "the worker is gone"});
 }
 
-void Session::OnCancel() { finish({grpc::StatusCode::CANCELLED, "the worker is gone"}); }
+void Connection::OnCancel() { finish({grpc::StatusCode::CANCELLED, "the worker is gone"}); }
 
-void Session::OnDone() { const auto last = std::move(self_); }
+void Connection::OnDone() { const auto last = std::move(self_); }
 
-void Session::end_if_unwanted() {
+void Connection::end_if_unwanted() {
   guarded([&] {
-    Visit* visit = nullptr;
+    Session* session = nullptr;
     {
       const std::lock_guard lock(mutex_);
-      if (!visit_ || over_) return;
-      visit = visit_.get();
+      if (!session_ || over_) return;
+      session = session_.get();
     }
-    const auto refusal = visit->unwanted();
+    const auto refusal = session->unwanted();
     if (!refusal) return;
     bool waits = false;  // for a message to leave, behind which the reason would wait too, perhaps for ever
     {
@@ -252,7 +252,7 @@ void Session::end_if_unwanted() {
   });
 }
 
-void Session::hello_is_due() {
+void Connection::hello_is_due() {
   {
     const std::lock_guard lock(mutex_);
     if (heard_ || std::exchange(over_, true)) return;
@@ -262,31 +262,31 @@ void Session::hello_is_due() {
   Finish({grpc::StatusCode::DEADLINE_EXCEEDED, "the hello took too long"});
 }
 
-void Session::shut_down() { finish({grpc::StatusCode::UNAVAILABLE, "the server is shutting down"}); }
+void Connection::shut_down() { finish({grpc::StatusCode::UNAVAILABLE, "the server is shutting down"}); }
 
-void Session::refuse(const Refusal& refusal) {
+void Connection::refuse(const Refusal& refusal) {
   if (!close()) return;
   tell_desk(refusal);
   Finish({status_code(refusal.kind), refusal.text});
 }
 
-void Session::finish(const grpc::Status& status) {
+void Connection::finish(const grpc::Status& status) {
   if (close()) Finish(status);
 }
 
-bool Session::close() {
+bool Connection::close() {
   const std::lock_guard lock(mutex_);
   return !std::exchange(over_, true);
 }
 
-void Session::tell_desk(const Refusal& refusal) noexcept {
+void Connection::tell_desk(const Refusal& refusal) noexcept {
   try {
-    house_.desk.refused(peer_, refusal);
+    setup_.desk.refused(peer_, refusal);
   } catch (const std::exception&) {  // a log that cannot be written is no reason to keep the session
   }
 }
 
-void Session::guarded(const auto& work) noexcept {
+void Connection::guarded(const auto& work) noexcept {
   try {
     work();
   } catch (const std::exception& error) {
