@@ -8,7 +8,7 @@
 #include "base/files.h"
 #include "base/sha256.h"
 #include "learn/evaluate.h"
-#include "learn/state_file.h"
+#include "learn/model_file.h"
 #include "signvote/error.h"
 
 namespace signvote {
@@ -71,7 +71,7 @@ void Record::test(const RunProgress& progress, double train_loss) {
 
 void Record::write_model() {
   estimate_batch_norm(dataset_, replicas_, pool_);
-  save_state(replicas_.net(0), folder_ / "model.pt");
+  save_model(replicas_.net(0), folder_ / "model.pt");
 }
 
 void Record::write_summary(const RunProgress& progress, const Tally& tally,

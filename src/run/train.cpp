@@ -36,7 +36,7 @@ class Run {
         folder_(config.out),
         learner_(config, dataset, plan.hosted, hooks.warn),
         engine_(plan.make(tally_options(config, learner_.replicas().size()),
-                          parallel_for(learner_.pool()))) {
+                          learner_.pool().parallel_for())) {
     if (engine_->leads()) lock_.emplace(folder_);
     engine_->open(
         state(), [this](const RunState& saved) { restore(saved); },

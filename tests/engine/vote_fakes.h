@@ -74,7 +74,7 @@ inline VoteClientOptions client_options(const VoteServer& server, const std::str
 
 inline v1::FromWorker hello(const std::string& name = "") {
   v1::FromWorker message;
-  message.mutable_hello()->set_protocol(1);
+  message.mutable_hello()->set_protocol(2);
   message.mutable_hello()->set_name(name);
   return message;
 }
@@ -106,7 +106,7 @@ class FakeDesk : public Desk {
     Refusal refusal;
   };
 
-  std::variant<std::unique_ptr<Visit>, Refusal> join(const std::string& name, const std::string& peer,
+  std::variant<std::unique_ptr<Session>, Refusal> join(const std::string& name, const std::string& peer,
                                                      const v1::Hello&) override {
     const std::lock_guard lock(mutex_);
     if (auto turned_away = at_the_door.find(name); turned_away != at_the_door.end())
@@ -115,9 +115,9 @@ class FakeDesk : public Desk {
     v1::ToWorker welcome;
     welcome.mutable_welcome()->set_config("for " + name);
     outbox_[name].emplace_front(serialised(welcome));
-    ++visits_;
+    ++sessions_;
     changed_.notify_all();
-    return std::make_unique<FakeVisit>(*this, name);
+    return std::make_unique<FakeSession>(*this, name);
   }
 
   void refused(const std::string& peer, const Refusal& refusal) override {
@@ -131,7 +131,7 @@ class FakeDesk : public Desk {
     to_be_ended_[name] = why;
   }
 
-  void give(const std::string& name, Visit::Next next) {
+  void give(const std::string& name, Session::Next next) {
     const std::lock_guard lock(mutex_);
     outbox_[name].push_back(std::move(next));
   }
@@ -140,8 +140,8 @@ class FakeDesk : public Desk {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, kHanging, condition);
   }
-  bool wait_for_visits(int count) {
-    return wait_for([&] { return visits_ == count; });
+  bool wait_for_sessions(int count) {
+    return wait_for([&] { return sessions_ == count; });
   }
   bool wait_for_refusals(std::size_t count) {
     return wait_for([&] { return refused_.size() >= count; });
@@ -168,15 +168,15 @@ class FakeDesk : public Desk {
       on_ballot;  // under the lock
 
  private:
-  class FakeVisit : public Visit {
+  class FakeSession : public Session {
    public:
-    FakeVisit(FakeDesk& desk, std::string name) : desk_(desk), name_(std::move(name)) {}
-    ~FakeVisit() override {
+    FakeSession(FakeDesk& desk, std::string name) : desk_(desk), name_(std::move(name)) {}
+    ~FakeSession() override {
       const std::lock_guard lock(desk_.mutex_);
-      --desk_.visits_;
+      --desk_.sessions_;
       desk_.changed_.notify_all();
     }
-    std::optional<Refusal> ballot(const v1::Ballot& ballot) override {
+    std::optional<Refusal> ballot(v1::Ballot& ballot) override {
       const std::lock_guard lock(desk_.mutex_);
       desk_.ballots_.emplace_back(name_, ballot.round());
       desk_.changed_.notify_all();
@@ -205,19 +205,19 @@ class FakeDesk : public Desk {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::string, std::deque<Visit::Next>> outbox_;
+  std::map<std::string, std::deque<Session::Next>> outbox_;
   std::vector<std::pair<std::string, std::uint64_t>> ballots_;
   std::map<std::string, Refusal> to_be_ended_;
   std::vector<Refused> refused_;
   std::vector<std::string> peers_;
-  int visits_ = 0;
+  int sessions_ = 0;
   int handed_out_ = 0;
 
  public:
   /// For wait_for, which holds the lock.
   int handed_out_locked() const { return handed_out_; }
   /// For on_ballot, which holds the lock.
-  void give_locked(const std::string& name, Visit::Next next) { outbox_[name].push_back(std::move(next)); }
+  void give_locked(const std::string& name, Session::Next next) { outbox_[name].push_back(std::move(next)); }
 };
 
 /// A worker that has said hello and was welcomed.

@@ -1,11 +1,11 @@
 // Workers that come, go and come back, as the desk sees them; desk_hostile_test.cpp has those that mean no
 // good.
-#include "run/desk.h"
+#include "engine/grpc/vote_desk.h"
 
 #include <cstdlib>
 #include <string_view>
 
-#include "run/desk_house.h"
+#include "engine/desk_house.h"
 
 namespace signvote {
 namespace {
@@ -35,10 +35,8 @@ TEST(Desk, welcomes_with_all_that_a_worker_needs) {
   EXPECT_EQ(welcome.parameters(), house.parameters.size());
   EXPECT_EQ(welcome.open_round(), 0U);
   EXPECT_FALSE(welcome.voted());
-  TrainConfig told;
-  parse_config(welcome.config(), "the welcome", told);
-  resolve(told);
-  EXPECT_EQ(told.run_id(), house.run_id);
+  EXPECT_EQ(welcome.rounds(), 1000U);
+  EXPECT_EQ(welcome.config(), "settings = 1");
   EXPECT_EQ(house.metric("signvote_workers_connected"), 1);
   worker.end();
   EXPECT_TRUE(eventually([&] { return house.metric("signvote_workers_connected") == 0; }));
@@ -71,17 +69,17 @@ TEST(Desk, waits_for_as_many_as_are_wanted) {
   DeskWorker first(house, "worker-0"), second(house, "worker-1");
   enter(first);
   enter(second);
-  EXPECT_TRUE(house.desk->wait_for_votes(0, 0));
-  EXPECT_FALSE(house.desk->wait_for_votes(1, 0.01));
+  EXPECT_TRUE(house.wait_for_votes(0, 0));
+  EXPECT_FALSE(house.wait_for_votes(1, 0.01));
   first.vote();
-  EXPECT_TRUE(house.desk->wait_for_votes(1, kConnectSeconds));
-  EXPECT_FALSE(house.desk->wait_for_votes(2, 0.01));
+  EXPECT_TRUE(house.wait_for_votes(1, kConnectSeconds));
+  EXPECT_FALSE(house.wait_for_votes(2, 0.01));
   std::jthread votes([&] { second.vote(); });
-  EXPECT_TRUE(house.desk->wait_for_votes(2, kConnectSeconds));
+  EXPECT_TRUE(house.wait_for_votes(2, kConnectSeconds));
   votes.join();
-  EXPECT_FALSE(house.desk->wait_for_votes(3, 0));
+  EXPECT_FALSE(house.wait_for_votes(3, 0));
   house.close(2);
-  EXPECT_FALSE(house.desk->wait_for_votes(1, 0)) << "the next round begins with no answer";
+  EXPECT_FALSE(house.wait_for_votes(1, 0)) << "the next round begins with no answer";
 }
 
 TEST(Desk, abstentions_are_no_votes_but_all_answers_are_enough) {
@@ -93,10 +91,10 @@ TEST(Desk, abstentions_are_no_votes_but_all_answers_are_enough) {
   second.send(ballot(0, ""));
   ASSERT_TRUE(eventually([&] { return house.ballots("abstained") == 2; }));
   EXPECT_EQ(house.desk->missing(), (std::vector<std::string>{"worker-2"}));
-  EXPECT_FALSE(house.desk->wait_for_votes(1, 0)) << "nobody has voted";
+  EXPECT_FALSE(house.wait_for_votes(1, 0)) << "nobody has voted";
   third.vote();
-  EXPECT_TRUE(house.desk->wait_for_votes(1, kConnectSeconds));
-  EXPECT_TRUE(house.desk->wait_for_votes(2, 0)) << "no more can come";
+  EXPECT_TRUE(house.wait_for_votes(1, kConnectSeconds));
+  EXPECT_TRUE(house.wait_for_votes(2, 0)) << "no more can come";
   EXPECT_TRUE(house.desk->missing().empty());
   EXPECT_EQ(house.close(3).ballots.size(), 3U);
 }
@@ -107,10 +105,10 @@ TEST(Desk, an_answer_outlives_its_session) {
   enter(first);
   enter(second);
   second.vote();
-  ASSERT_TRUE(house.desk->wait_for_votes(1, kConnectSeconds));
+  ASSERT_TRUE(house.wait_for_votes(1, kConnectSeconds));
   second.end();
   ASSERT_TRUE(eventually([&] { return house.metric("signvote_workers_connected") == 1; }));
-  EXPECT_TRUE(house.desk->wait_for_votes(1, 0));
+  EXPECT_TRUE(house.wait_for_votes(1, 0));
   first.vote();
   EXPECT_EQ(house.close(2).ballots.size(), 2U);
 }
@@ -121,7 +119,7 @@ TEST(Desk, a_hundred_million_parameters_pass) {
   const char* form = std::getenv("SIGNVOTE_CHAOS");
   if (form == nullptr || form != std::string_view("long"))
     GTEST_SKIP() << "takes 2 GB; make test-all runs it";
-  DeskHouse house({.size = 100'000'000, .method = "mv"});
+  DeskHouse house({.size = 100'000'000, .method = Method::mv});
   DeskWorker first(house, "worker-0"), late(house, "worker-2");
   enter(first);
   play(house, first, 2);
@@ -132,7 +130,7 @@ TEST(Desk, a_hundred_million_parameters_pass) {
 }
 
 TEST(Desk, a_late_joiner_gets_the_snapshot_in_chunks_and_the_verdicts_since) {
-  DeskHouse house({.size = 600'000, .method = "mv"});
+  DeskHouse house({.size = 600'000, .method = Method::mv});
   DeskWorker first(house, "worker-0"), late(house, "worker-2");
   enter(first);
   play(house, first, 2);
@@ -154,7 +152,7 @@ TEST(Desk, a_late_joiner_gets_the_snapshot_in_chunks_and_the_verdicts_since) {
 }
 
 TEST(Desk, a_snapshot_that_is_replaced_meanwhile_is_fetched_to_its_end) {
-  DeskHouse house({.size = 600'000, .method = "mv"});
+  DeskHouse house({.size = 600'000, .method = Method::mv});
   DeskWorker first(house, "worker-0"), late(house, "worker-2");
   enter(first);
   play(house, first, 2);
@@ -235,11 +233,11 @@ TEST(Desk, tells_who_comes_back_whether_it_has_voted) {
   DeskWorker first(house, "worker-0"), second(house, "worker-1"), third(house, "worker-2");
   for (DeskWorker* worker : {&first, &second, &third}) enter(*worker);
   first.vote();
-  ASSERT_TRUE(house.desk->wait_for_votes(1, kConnectSeconds));
+  ASSERT_TRUE(house.wait_for_votes(1, kConnectSeconds));
   EXPECT_TRUE(first.join(0).voted());
   EXPECT_FALSE(second.join(0).voted());
   second.vote();
-  ASSERT_TRUE(house.desk->wait_for_votes(2, kConnectSeconds));
+  ASSERT_TRUE(house.wait_for_votes(2, kConnectSeconds));
   const RoundRecord record = house.decide();
   EXPECT_TRUE(third.join(0).voted()) << "it is too late for this round";
   house.publish(record);
@@ -254,17 +252,16 @@ TEST(Desk, goes_on_after_a_restart) {
     enter(first);
     play(house, first, 3);
     first.vote();
-    ASSERT_TRUE(house.desk->wait_for_votes(1, kConnectSeconds));
+    ASSERT_TRUE(house.wait_for_votes(1, kConnectSeconds));
   }
   house.votes.clear();  // what was not journaled is lost with the server
   house.server.reset();
   Tally tally(house.tally.options());
   BallotBox box(tally, house.run_id);
-  house.journal->replay([&](const JournalRecord& record) {
-    if (const auto* round = std::get_if<RoundRecord>(&record)) decide_again(*round, box, "here");
-  });
-  house.desk = std::make_unique<VoteDesk>(house.config, house.parameters.size(), box, *house.journal,
-                                          AllowList(std::nullopt, 3), house.owners, house.metrics,
+  Replay replay(tally, box, house.desk->owners(), "here");
+  house.journal->replay([&](const JournalEvent& event) { replay.take(event); });
+  house.desk = std::make_unique<VoteDesk>(house.desk_options(), box, *house.journal,
+                                          AllowList(std::nullopt, 3), replay.owners(), house.metrics,
                                           [](const std::string&) {});
   house.server = std::make_unique<VoteServer>(DeskHouse::plain_options(), *house.desk);
   DeskWorker first(house, "worker-0"), second(house, "worker-1");
@@ -312,7 +309,7 @@ TEST(Desk, a_replaced_session_cannot_vote) {
   ASSERT_TRUE(before.send(house.good_ballot(0, 0, house.random_signs())));
   ASSERT_TRUE(before.send(hello("worker-0")));  // ends it, once the ballot was looked at
   EXPECT_NE(before.ended().text.find("hello once"), std::string::npos);
-  EXPECT_FALSE(house.desk->wait_for_votes(1, 0));
+  EXPECT_FALSE(house.wait_for_votes(1, 0));
   EXPECT_FALSE(now.join(0).voted());
   now.vote();
   EXPECT_EQ(house.close(1).ballots.size(), 1U);
@@ -326,7 +323,7 @@ TEST(Desk, a_ballot_of_a_replaced_session_stands) {
   DeskWorker before(house, "worker-0"), now(house, "worker-0");
   enter(before);
   before.vote();
-  ASSERT_TRUE(house.desk->wait_for_votes(1, kConnectSeconds));
+  ASSERT_TRUE(house.wait_for_votes(1, kConnectSeconds));
   EXPECT_TRUE(now.join(0).voted());
   now.send(house.good_ballot(0, 0, house.random_signs()));
   ASSERT_TRUE(eventually([&] { return house.ballots("duplicate") == 1; }));
@@ -339,7 +336,7 @@ TEST(Desk, newcomers_are_written_down_before_they_get_anything) {
   DeskHouse house({.all_known = false});
   DeskWorker newcomer(house, "worker-1");
   newcomer.call();
-  EXPECT_FALSE(house.desk->wait_for_votes(1, kConnectSeconds)) << "returns for the newcomer";
+  EXPECT_FALSE(house.wait_for_votes(1, kConnectSeconds)) << "returns for the newcomer";
   const auto newcomers = house.desk->newcomers();
   ASSERT_EQ(newcomers.size(), 1U);
   EXPECT_EQ(newcomers[0].worker, 1U);
@@ -390,7 +387,7 @@ TEST(Desk, who_is_taken_off_the_list_cannot_vote_before_it_is_told) {
   ASSERT_TRUE(alice.send(house.good_ballot(0, 0, house.random_signs())));
   EXPECT_EQ(alice.ended().kind, Kind::refused);
   EXPECT_EQ(house.refusals(), (std::map<std::string, double>{{"no_longer_allowed", 1}}));
-  EXPECT_FALSE(house.desk->wait_for_votes(1, 0));
+  EXPECT_FALSE(house.wait_for_votes(1, 0));
 }
 
 TEST(Desk, a_slot_given_to_another_name_forgets_the_one_before) {
@@ -410,7 +407,7 @@ TEST(Desk, a_slot_given_to_another_name_forgets_the_one_before) {
     bob.take_verdict();
   }
   alice.vote();  // in the round in which she is taken off
-  ASSERT_TRUE(house.desk->wait_for_votes(1, kConnectSeconds));
+  ASSERT_TRUE(house.wait_for_votes(1, kConnectSeconds));
   house.set_allowed("carol = 0\nbob = 1\n");
   EXPECT_TRUE(house.desk->reload_allow_list());
   house.server->wake();
@@ -418,7 +415,7 @@ TEST(Desk, a_slot_given_to_another_name_forgets_the_one_before) {
   carol.call();
   ASSERT_TRUE(eventually([&] { return !house.log("carol (").empty(); }));
   EXPECT_TRUE(house.desk->newcomers().empty()) << "alice's ballot stands: the slot is hers for this round";
-  EXPECT_FALSE(house.desk->wait_for_votes(2, 0.01));
+  EXPECT_FALSE(house.wait_for_votes(2, 0.01));
   bob.vote();
   house.close(2);
   bob.take_verdict();
@@ -427,7 +424,7 @@ TEST(Desk, a_slot_given_to_another_name_forgets_the_one_before) {
   EXPECT_GT(house.tally.total_half_errors(0), 0);
   const auto of_bob = house.tally.half_errors(1);
   house.admit();
-  EXPECT_EQ(house.owners, (std::vector<std::string>{"carol", "bob"}));
+  EXPECT_EQ(house.desk->owners(), (std::vector<std::string>{"carol", "bob"}));
   EXPECT_EQ(house.tally.rounds_of(0), 0U);
   EXPECT_EQ(house.tally.total_half_errors(0), 0);
   EXPECT_EQ(house.tally.rounds_of(1), 4U);
@@ -450,12 +447,9 @@ TEST(Desk, a_slot_given_to_another_name_forgets_the_one_before) {
   // The same from the journal.
   Tally again(house.tally.options());
   BallotBox box(again, house.run_id);
-  std::vector<std::string> owners(2);
-  house.journal->replay([&](const JournalRecord& record) {
-    if (const auto* member = std::get_if<MemberRecord>(&record)) return set_owner(*member, again, owners);
-    decide_again(std::get<RoundRecord>(record), box, "here");
-  });
-  EXPECT_EQ(owners, house.owners);
+  Replay replay(again, box, std::vector<std::string>(2), "here");
+  house.journal->replay([&](const JournalEvent& event) { replay.take(event); });
+  EXPECT_EQ(replay.owners(), house.desk->owners());
   EXPECT_EQ(again.snapshot(), house.tally.snapshot());
 }
 
@@ -552,11 +546,11 @@ TEST(Desk, a_newcomer_after_the_end_hears_of_it) {
 /// That a session asks for the next message only when one has left is for vote_session_test.cpp.
 TEST(Desk, makes_nothing_for_who_does_not_ask) {
   constexpr std::uint64_t kRounds = 300;
-  DeskHouse house({.method = "mv"});
+  DeskHouse house({.method = Method::mv});
   DeskWorker quick(house, "worker-0");
   enter(quick);
   auto joined = house.desk->join("worker-1", "here", hello("worker-1").hello());
-  Visit& slow = *std::get<std::unique_ptr<Visit>>(joined);
+  Session& slow = *std::get<std::unique_ptr<Session>>(joined);
   const auto next = [&slow] {
     auto answer = slow.next();
     v1::ToWorker message;
@@ -587,14 +581,14 @@ TEST(Desk, makes_nothing_for_who_does_not_ask) {
     ASSERT_TRUE(decode(std::as_bytes(std::span(message.verdict().message())), house.verdict_header(round),
                        verdict, problem))
         << problem;
-    step(model, verdict, static_cast<float>(house.config.step));
+    step(model, verdict, message.verdict().step());
   }
   EXPECT_EQ(model, house.parameters);
-  EXPECT_TRUE(std::holds_alternative<Visit::Nothing>(slow.next()));
+  EXPECT_TRUE(std::holds_alternative<Session::Nothing>(slow.next()));
 }
 
 TEST(Desk, a_slow_reader_gets_every_verdict_in_order) {
-  DeskHouse house({.size = 100'000, .method = "mv"});
+  DeskHouse house({.size = 100'000, .method = Method::mv});
   DeskWorker quick(house, "worker-0"), slow(house, "worker-1");
   enter(quick);
   enter(slow);
@@ -612,7 +606,7 @@ TEST(Desk, who_is_so_slow_that_its_verdicts_are_gone_can_come_back) {
   DeskWorker quick(house, "worker-0");
   enter(quick);
   auto joined = house.desk->join("worker-1", "here", hello("worker-1").hello());
-  Visit& slow = *std::get<std::unique_ptr<Visit>>(joined);
+  Session& slow = *std::get<std::unique_ptr<Session>>(joined);
   slow.next();  // the welcome
   slow.next();  // the snapshot
   for (int i = 0; i < 3; ++i) {

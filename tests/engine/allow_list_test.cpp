@@ -1,4 +1,4 @@
-#include "run/allow_list.h"
+#include "engine/grpc/allow_list.h"
 
 #include <gtest/gtest.h>
 

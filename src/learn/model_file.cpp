@@ -1,4 +1,4 @@
-#include "learn/state_file.h"
+#include "learn/model_file.h"
 
 #include <fmt/format.h>
 #include <zip.h>
@@ -94,7 +94,7 @@ LabelledImages shape_of(const std::string& dataset) {
 
 }  // namespace
 
-void save_state(Net& net, const std::filesystem::path& path) {
+void save_model(Net& net, const std::filesystem::path& path) {
   State state;
   // Cloned: a view would be saved with the whole buffer behind it.
   for (const auto& tensor : tensors_of(net)) state.insert(tensor.key(), tensor.value().detach().clone());
@@ -102,7 +102,7 @@ void save_state(Net& net, const std::filesystem::path& path) {
   write_file_atomically(path, std::as_bytes(std::span(bytes)));
 }
 
-void load_state(Net& net, const std::filesystem::path& path) {
+void load_model(Net& net, const std::filesystem::path& path) {
   const auto state = read_state(path);
   if (const std::string problem = misfit(net, state); !problem.empty())
     throw DataError(fmt::format("'{}' does not fit the model: {}", path.string(), problem));
@@ -110,7 +110,7 @@ void load_state(Net& net, const std::filesystem::path& path) {
   for (auto& tensor : tensors_of(net)) tensor.value().copy_(state.at(tensor.key()));
 }
 
-StateKind identify_state(const std::filesystem::path& path) {
+ModelKind identify_model(const std::filesystem::path& path) {
   const auto state = read_state(path);
   for (const char* model : kModelNames)
     for (const char* dataset : kDatasetNames)

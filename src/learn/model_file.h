@@ -9,17 +9,17 @@
 namespace signvote {
 
 /// Writes parameters and buffers (BatchNorm's statistics), by name. Whole or not at all.
-void save_state(Net& net, const std::filesystem::path& path);
+void save_model(Net& net, const std::filesystem::path& path);
 
 /// Loads them back. Throws DataError naming the file and the first tensor that is missing, unknown, or
 /// of another shape.
-void load_state(Net& net, const std::filesystem::path& path);
+void load_model(Net& net, const std::filesystem::path& path);
 
 /// The (model, data set) whose network the file fits; DataError if none does.
-struct StateKind {
+struct ModelKind {
   std::string model;
   std::string dataset;
 };
-StateKind identify_state(const std::filesystem::path& path);
+ModelKind identify_model(const std::filesystem::path& path);
 
 }  // namespace signvote

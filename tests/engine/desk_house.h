@@ -22,14 +22,14 @@
 
 #include "engine/vote_fakes.h"
 #include "journal/journal.h"
+#include "engine/grpc/allow_list.h"
+#include "engine/grpc/server_engine.h"
+#include "engine/grpc/vote_desk.h"
+#include "engine/replay.h"
 #include "report/metrics.h"
-#include "run/allow_list.h"
-#include "run/config.h"
-#include "run/desk.h"
-#include "run/replay.h"
+#include "signvote/ballot_box.h"
 #include "signvote/tally.h"
 #include "signvote/wire.h"
-#include "tally/ballot_box.h"
 #include "tally/votes.h"
 
 namespace signvote {
@@ -47,7 +47,7 @@ inline bool eventually(const std::function<bool()>& condition) {
 struct HouseOptions {
   std::size_t size = 1000;
   std::uint32_t workers = 3;
-  std::string method = "it";
+  Method method = Method::it;
   bool tls = false;
   std::optional<std::string> allow = {};  // the text of an allow-list
   bool all_known = true;                  // worker-0 and so on own their slots already
@@ -61,22 +61,20 @@ class DeskHouse {
 
  public:
   explicit DeskHouse(const HouseOptions& options = {})
-      : config(settings(options)),
-        run_id(config.run_id()),
-        parameters(options.size, 0.0F),
+      : parameters(options.size, 0.0F),
         tally(tally_options(options)),
         judge(tally_options(options)),
-        box(tally, run_id),
-        owners(options.workers) {
-    declare_metrics();
+        box(tally, run_id) {
+    declare_server_metrics(metrics);
+    std::vector<std::string> owners(options.workers);
     if (options.all_known && !options.allow)
       for (std::uint32_t m = 0; m < options.workers; ++m) owners[m] = name(m);
     if (options.allow) set_allowed(*options.allow);
-    Journal::create(folder / "journal", snapshot());
+    Journal::create(folder / "journal", snapshot(owners));
     journal = std::make_unique<Journal>(folder / "journal", Journal::Mode::append,
                                         [](const std::string& line) { ADD_FAILURE() << line; });
     desk = std::make_unique<VoteDesk>(
-        config, options.size, box, *journal,
+        desk_options(), box, *journal,
         AllowList(options.allow ? std::optional(folder / "allow.toml") : std::nullopt, options.workers),
         owners, metrics, [this](const std::string& line) {
           const std::lock_guard lock(log_mutex_);
@@ -84,7 +82,7 @@ class DeskHouse {
         });
     VoteServerOptions listen = options.tls ? server_options() : plain_options();
     listen.hello_seconds = 600;
-    listen.largest_message = kHeaderBytes + 2 * ((options.size + 7) / 8);
+    listen.largest_message = most_message_bytes(options.size);
     server = std::make_unique<VoteServer>(listen, *desk);
     if (options.wakes) desk->wake_with([this] { server->wake(); });
   }
@@ -109,42 +107,71 @@ class DeskHouse {
     ASSERT_TRUE(eventually([&] { return (newcomers = desk->newcomers()).size() >= count; }));
     for (const MemberRecord& member : newcomers) {
       journal->append(member);
-      set_owner(member, tally, owners);
-      desk->confirm(member);
+      if (desk->confirm(member)) tally.forget(member.worker);
     }
     server->wake();
   }
 
+  /// As the desk's, taking ballots as they come.
+  bool wait_for_votes(std::uint32_t wanted, double seconds) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+    while (true) {
+      take_ballots();
+      const std::chrono::duration<double> left = deadline - std::chrono::steady_clock::now();
+      if (desk->wait_for_votes(wanted, std::max(0.0, left.count()))) return true;
+      if (left.count() <= 0 || !desk->newcomers().empty()) return false;
+    }
+  }
+
   /// Closes the round when so many have answered; its verdict must be that of `votes`. Publishes it.
   RoundRecord close(std::uint32_t answers) {
-    EXPECT_TRUE(desk->wait_for_votes(answers, kConnectSeconds));
+    EXPECT_TRUE(wait_for_votes(answers, kConnectSeconds));
     RoundRecord record = decide();
     publish(record);
     return record;
   }
 
   RoundRecord decide() {
-    RoundRecord record = desk->close_round();
-    std::vector<const SignVector*> present(*config.workers);
-    for (const auto& [worker, signs] : votes) present[worker] = &signs;
+    RoundRecord record = close_unjudged();
+    std::vector<std::optional<SignView>> present(tally.options().workers);
+    for (const auto& [worker, signs] : votes) present[worker] = signs;
     SignVector expected, decided;
     judge.decide(present, expected);
     votes.clear();
     std::string problem;
     EXPECT_TRUE(decode(record.verdict, verdict_header(record.round), decided, problem)) << problem;
     EXPECT_TRUE(decided == expected) << "another verdict than the honest ballots give";
-    step(parameters, expected, static_cast<float>(config.step));
+    step(parameters, expected, kStep);
+    return record;
+  }
+
+  /// Decides on whatever has come.
+  RoundRecord close_unjudged() {
+    RoundRecord record{.round = box.round(), .ballots = {}, .verdict = {}};
+    desk->close_round();
+    take_ballots();
+    record.ballots = std::exchange(taken_, {});
+    std::ranges::sort(record.ballots, {}, &CastBallot::worker);
+    const VoteDesk::ClosedRound closed = desk->closed_round();
+    EXPECT_TRUE(std::ranges::equal(closed.answered, record.ballots, {}, {}, &CastBallot::worker));
+    const auto verdict = box.close();
+    record.verdict.assign(verdict.begin(), verdict.end());
     return record;
   }
 
   void publish(const RoundRecord& record) {
-    journal->append(record);
+    std::vector<std::uint32_t> counted;
+    for (const CastBallot& ballot : record.ballots) {
+      journal->append(record.round, ballot);
+      counted.push_back(ballot.worker);
+    }
+    journal->append(record.round, counted, record.verdict);
     desk->publish(record.verdict);
     server->wake();
   }
 
   void save(std::uint64_t keep = UINT64_MAX) {
-    journal->take_snapshot(snapshot(), keep, static_cast<float>(config.step));
+    journal->take_snapshot(snapshot(desk->owners()), keep, kStep);
   }
 
   // --- Messages ----------------------------------------------------------------------------------
@@ -201,48 +228,40 @@ class DeskHouse {
     return found;
   }
 
+  VoteDeskOptions desk_options() const { return {run_id, "settings = 1", parameters.size(), 1000, kStep}; }
+
+  static constexpr float kStep = 0.5F;
+
   TemporaryFolder folder;
-  const TrainConfig config;
-  const std::uint64_t run_id;
+  const std::uint64_t run_id = 77;
   std::vector<float> parameters;
   Tally tally;
   Tally judge;                                // told what honest workers voted, and nothing else
   std::map<std::uint32_t, SignVector> votes;  // in the open round, by honest workers
   BallotBox box;
-  std::vector<std::string> owners;
   Metrics metrics;
   std::unique_ptr<Journal> journal;
   std::unique_ptr<VoteDesk> desk;
   std::unique_ptr<VoteServer> server;
 
  private:
-  static TrainConfig settings(const HouseOptions& options) {
-    TrainConfig config;
-    config.method = options.method;
-    config.workers = options.workers;
-    config.rounds = 1000;
-    config.initial_rounds = 2;
-    config.step = 0.5;
-    config.out = "unused";
-    resolve(config);
-    return config;
+  static TallyOptions tally_options(const HouseOptions& options) {
+    return {options.method, options.workers, 0, options.size, 2, 10};
   }
-  TallyOptions tally_options(const HouseOptions& options) const {
-    return {config.tally_method(), options.workers, 0, options.size, config.initial_rounds, config.clip};
+  State snapshot(std::vector<std::string> owners) const {
+    RunState state;
+    state.run_id = run_id;
+    state.progress.rounds = tally.rounds();
+    state.owners = std::move(owners);
+    state.parameters = parameters;
+    state.tally = tally.snapshot();
+    return to_state(std::move(state));
   }
-  JournalSnapshot snapshot() const {
-    return {.round = tally.rounds(),
-            .notes = write_notes({run_id, {}, owners}),
-            .parameters = parameters,
-            .tally = tally.snapshot()};
+  void take_ballots() {
+    for (CastBallot& ballot : desk->take_ballots()) taken_.push_back(std::move(ballot));
   }
-  void declare_metrics() {
-    metrics.declare("signvote_workers_connected", Metrics::Kind::gauge, "");
-    for (const char* counter :
-         {"signvote_ballots_total", "signvote_refused_total", "signvote_ballot_bytes_total",
-          "signvote_verdict_bytes_total", "signvote_snapshot_bytes_total"})
-      metrics.declare(counter, Metrics::Kind::counter, "");
-  }
+
+  std::vector<CastBallot> taken_;  // in the open round
 };
 
 /// A worker: a session, and the model it has.
@@ -316,7 +335,7 @@ class DeskWorker {
     EXPECT_TRUE(decode(std::as_bytes(std::span(last_.verdict().message())), house_.verdict_header(round_),
                        verdict, problem))
         << problem;
-    if (!model.empty()) step(model, verdict, static_cast<float>(house_.config.step));
+    if (!model.empty()) step(model, verdict, last_.verdict().step());
     ++round_;
     return last_.verdict().open_round();
   }

@@ -1,5 +1,5 @@
 // The shards of a tally beside checkpoint.bin: which files are theirs, and which of them a tally reads.
-#include "run/checkpoint.h"
+#include "engine/checkpoint.h"
 
 #include <gtest/gtest.h>
 
@@ -24,13 +24,21 @@ Tally tally(std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t i = begin; i < end; ++i)
       for (std::uint32_t m = 0; m < 3; ++m) ballots[m].set(i - begin, m == 1 && i % 2 == 0 ? -1 : 1);
     SignVector verdict;
-    result.decide(std::vector<const SignVector*>{&ballots[0], &ballots[1], &ballots[2]}, verdict);
+    result.decide(std::vector<std::optional<SignView>>{ballots[0], ballots[1], ballots[2]}, verdict);
   }
   return result;
 }
 
 class Shards : public testing::Test {
  protected:
+  /// The names of the shards that a checkpoint after three rounds has, beside its own up to coordinate 64.
+  std::vector<std::string> found() {
+    RunState state;
+    state.progress.rounds = 3;
+    state.parameters.resize(kSize);
+    save_checkpoint(state, tally(0, 64), folder_.path());
+    return load_checkpoint(folder_.path())->shards;
+  }
   void write(const std::string& name) { std::ofstream(folder_ / name) << "a user's"; }
 
   TemporaryFolder folder_;
@@ -74,18 +82,21 @@ TEST_F(Shards, are_found_by_their_whole_name) {
   write("shard-3-128-300.bin.tmp");
   write("shard-2-128-300.bin");
   write("shard-3-128-128.bin");  // leads to itself
-  EXPECT_THROW(find_shards(folder_.path(), 3, 64, kSize), DataError);
+  EXPECT_THROW(found(), DataError);
+  EXPECT_EQ(checkpoint_rounds(folder_.path()), 0U);
   save_shard(tally(128, kSize), folder_.path());
   const std::vector<std::string> expected = {"shard-3-64-128.bin", "shard-3-128-300.bin"};
-  EXPECT_EQ(find_shards(folder_.path(), 3, 64, kSize), expected);
+  EXPECT_EQ(found(), expected);
+  EXPECT_EQ(checkpoint_rounds(folder_.path()), 3U);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "shard-2-128-300.bin")) << "which no longer counts";
 }
 
 TEST_F(Shards, are_read_only_where_they_are_needed) {
   for (const std::uint64_t begin : {64, 128, 192}) save_shard(tally(begin, begin + 64), folder_.path());
   save_shard(tally(256, kSize), folder_.path());
-  Checkpoint checkpoint;
+  RunState checkpoint;
   checkpoint.tally = tally(0, 64).snapshot();
-  checkpoint.shards = find_shards(folder_.path(), 3, 64, kSize);
+  checkpoint.shards = found();
   ASSERT_EQ(checkpoint.shards.size(), 4U);
   write("shard-3-192-256.bin");  // damages it
   const auto restored = [&](std::uint64_t begin, std::uint64_t end) {

@@ -2,7 +2,7 @@
 // Each ends as it says there, and the round of the others closes with the right verdict.
 #include <cstring>
 
-#include "run/desk_house.h"
+#include "engine/desk_house.h"
 
 namespace signvote {
 namespace {
@@ -99,8 +99,8 @@ TEST(HostileBallots, end_their_session_and_nothing_else) {
     EXPECT_EQ(house.log("refused")[0].find('\n'), std::string::npos);
 
     second.vote();
-    EXPECT_TRUE(house.desk->wait_for_votes(2, kConnectSeconds));
-    EXPECT_FALSE(house.desk->wait_for_votes(3, 0)) << "it was counted";
+    EXPECT_TRUE(house.wait_for_votes(2, kConnectSeconds));
+    EXPECT_FALSE(house.wait_for_votes(3, 0)) << "it was counted";
     EXPECT_FALSE(hostile.join().voted());
     hostile.fetch_model();
     hostile.vote();  // having come to its senses
@@ -125,7 +125,7 @@ TEST(HostileBallots, a_second_one_is_not_counted) {
   EXPECT_EQ(house.log("worker-2: a duplicate ballot for round 1 is not counted").size(), 1U)
       << "a line in a round";
   EXPECT_EQ(house.ballots("counted"), 1);
-  EXPECT_FALSE(house.desk->wait_for_votes(2, 0));
+  EXPECT_FALSE(house.wait_for_votes(2, 0));
   first.vote();
   second.vote();
   const RoundRecord record = house.close(3);
@@ -160,7 +160,7 @@ TEST(HostileBallots, for_a_closed_or_closing_round_are_late) {
   first.join();
   late.join();
   first.vote();
-  ASSERT_TRUE(house.desk->wait_for_votes(1, kConnectSeconds));
+  ASSERT_TRUE(house.wait_for_votes(1, kConnectSeconds));
   const RoundRecord record = house.decide();  // decided, not yet on the disk
   EXPECT_EQ(record.ballots.size(), 1U);
   late.send(house.good_ballot(1, 0, house.random_signs()));
@@ -171,7 +171,7 @@ TEST(HostileBallots, for_a_closed_or_closing_round_are_late) {
   ASSERT_TRUE(eventually([&] { return house.ballots("late") == 3; }));
   EXPECT_EQ(house.log("worker-1: a late ballot for round 1 is not counted").size(), 2U)
       << "a line in a round";
-  EXPECT_FALSE(house.desk->wait_for_votes(1, 0)) << "it was taken for the next round";
+  EXPECT_FALSE(house.wait_for_votes(1, 0)) << "it was taken for the next round";
   EXPECT_TRUE(house.refusals().empty());
   for (DeskWorker* worker : {&first, &late}) {
     worker->fetch_model();
@@ -184,7 +184,7 @@ TEST(HostileBallots, for_a_closed_or_closing_round_are_late) {
 /// Many ballots at once, of which some come while the round closes: those that are counted are those
 /// recorded, and the verdict is theirs.
 TEST(HostileBallots, a_race_with_the_closing_loses_or_counts) {
-  DeskHouse house({.workers = 4, .method = "mv"});
+  DeskHouse house({.workers = 4, .method = Method::mv});
   std::vector<std::unique_ptr<DeskWorker>> workers;
   for (std::uint32_t m = 0; m < 4; ++m) {
     workers.push_back(std::make_unique<DeskWorker>(house, DeskHouse::name(m)));
@@ -197,11 +197,11 @@ TEST(HostileBallots, a_race_with_the_closing_loses_or_counts) {
     std::vector<std::jthread> threads;
     for (std::uint32_t m = 0; m < 4; ++m)
       threads.emplace_back([&, m] { workers[m]->send(house.good_ballot(m, round, signs[m])); });
-    ASSERT_TRUE(house.desk->wait_for_votes(1 + round % 3, kConnectSeconds));
-    RoundRecord record = house.desk->close_round();
+    ASSERT_TRUE(house.wait_for_votes(1 + round % 3, kConnectSeconds));
+    const RoundRecord record = house.close_unjudged();
     Tally judge({Method::mv, 4, 0, 1000, 2, 10});
-    std::vector<const SignVector*> present(4);
-    for (const CastBallot& ballot : record.ballots) present[ballot.worker] = &signs[ballot.worker];
+    std::vector<std::optional<SignView>> present(4);
+    for (const CastBallot& ballot : record.ballots) present[ballot.worker] = signs[ballot.worker];
     SignVector expected, decided;
     judge.decide(present, expected);
     std::string problem;
@@ -222,7 +222,7 @@ TEST(HostileHellos, are_refused) {
     v1::FromWorker message;
   };
   v1::FromWorker other_protocol = hello("worker-2");
-  other_protocol.mutable_hello()->set_protocol(2);
+  other_protocol.mutable_hello()->set_protocol(1);
   v1::FromWorker no_protocol = hello("worker-2");
   no_protocol.mutable_hello()->set_protocol(0);
   const std::vector<Case> cases = {
@@ -309,12 +309,12 @@ TEST(HostileWorkers, are_who_their_certificate_says) {
   house.admit(2);
   EXPECT_EQ(ann.welcomed().worker(), 0U);
   EXPECT_EQ(bob.welcomed().worker(), 1U);
-  EXPECT_EQ(house.owners, (std::vector<std::string>{"ann", "bob"}));
+  EXPECT_EQ(house.desk->owners(), (std::vector<std::string>{"ann", "bob"}));
   ASSERT_TRUE(ann.send(house.good_ballot(1, 0, house.random_signs())));
   EXPECT_EQ(ann.ended().kind, Kind::refused);
   EXPECT_EQ(house.refusals(), (Refusals{{"wrong_worker", 1}}));
   bob.vote();
-  ASSERT_TRUE(house.desk->wait_for_votes(1, kConnectSeconds));
+  ASSERT_TRUE(house.wait_for_votes(1, kConnectSeconds));
   ann.join();
   ann.vote();
   const RoundRecord record = house.close(2);
