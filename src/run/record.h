@@ -14,7 +14,7 @@
 #include "learn/models.h"
 #include "run/config.h"
 #include "signvote/tally.h"
-#include "signvote/thread_pool.h"
+#include "base/thread_pool.h"
 
 namespace signvote {
 

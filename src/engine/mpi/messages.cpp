@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kChecksumBytes = sizeof(std::uint64_t);
 
 std::size_t workers_trailer_bytes(std::size_t workers) {
-  return 1 + workers * (1 + sizeof(double)) + kChecksumBytes;
+  return 1 + workers * (1 + sizeof(BatchLoss::samples) + sizeof(BatchLoss::loss)) + kChecksumBytes;
 }
 
 std::size_t shard_trailer_bytes(std::size_t totals) {
@@ -63,7 +63,7 @@ std::uint64_t joined_size(const Shard& shard, std::size_t ballots) {
   return ballots == 0 ? 0 : (ballots - 1) * shard.words * SignVector::kBits + shard.size();
 }
 
-void copy_words(const SignVector& from, std::size_t from_word, std::size_t words, SignVector& to,
+void copy_words(SignView from, std::size_t from_word, std::size_t words, SignVector& to,
                 std::size_t to_word) {
   std::ranges::copy(from.present().subspan(from_word, words), to.present().subspan(to_word).begin());
   std::ranges::copy(from.negative().subspan(from_word, words), to.negative().subspan(to_word).begin());
@@ -79,8 +79,6 @@ void resize(SignVector& signs, std::size_t size) {
   if (signs.size() != size) signs.reset(size);
 }
 
-std::size_t most_wire_bytes(std::uint64_t coordinates) { return kHeaderBytes + 2 * ((coordinates + 7) / 8); }
-
 }  // namespace
 
 Shard shard_of(std::uint64_t size, std::uint32_t ranks, std::uint32_t rank) {
@@ -95,11 +93,11 @@ Shard shard_of(std::uint64_t size, std::uint32_t ranks, std::uint32_t rank) {
 }
 
 std::size_t most_ballot_bytes(const Shard& to, std::size_t workers) {
-  return most_wire_bytes(joined_size(to, workers)) + workers_trailer_bytes(workers);
+  return most_message_bytes(joined_size(to, workers)) + workers_trailer_bytes(workers);
 }
 
 std::size_t most_verdict_bytes(const Shard& from, std::size_t totals) {
-  return most_wire_bytes(from.size()) + shard_trailer_bytes(totals);
+  return most_message_bytes(from.size()) + shard_trailer_bytes(totals);
 }
 
 void encode_ballots(const RoundId& id, std::uint32_t first_worker, const Shard& to,
@@ -113,7 +111,10 @@ void encode_ballots(const RoundId& id, std::uint32_t first_worker, const Shard& 
   const auto stop = static_cast<std::uint8_t>(trailer.stop ? 1 : 0);
   append(out, std::span(&stop, 1));
   append(out, std::span(trailer.present));
-  append(out, std::span(trailer.losses));
+  for (const BatchLoss& loss : trailer.losses) {
+    append(out, std::span(&loss.samples, 1));
+    append(out, std::span(&loss.loss, 1));
+  }
   seal(out, begin);
 }
 
@@ -127,7 +128,10 @@ bool decode_ballots(std::span<const std::byte> bytes, const RoundId& id, std::ui
   trailer.losses.resize(ballots.size());
   take(rest, std::span(&stop, 1));
   take(rest, std::span(trailer.present));
-  take(rest, std::span(trailer.losses));
+  for (BatchLoss& loss : trailer.losses) {
+    take(rest, std::span(&loss.samples, 1));
+    take(rest, std::span(&loss.loss, 1));
+  }
   if (stop > 1 || std::ranges::any_of(trailer.present, [](std::uint8_t flag) { return flag > 1; })) {
     problem = "a flag in a message's trailer is neither 0 nor 1";
     return false;
@@ -150,8 +154,7 @@ bool decode_ballots(std::span<const std::byte> bytes, const RoundId& id, std::ui
   return true;
 }
 
-void encode_verdict(const RoundId& id, const SignVector& slice, ShardTrailer& trailer,
-                    std::vector<std::byte>& out) {
+void encode_verdict(const RoundId& id, SignView slice, ShardTrailer& trailer, std::vector<std::byte>& out) {
   encode({MessageKind::verdict, id.run_id, id.round, 0, slice.size()}, slice, out);
   const std::size_t begin = out.size();
   trailer.traffic.verdict_bytes += begin + shard_trailer_bytes(trailer.totals.size());
@@ -173,12 +176,9 @@ bool decode_verdict(std::span<const std::byte> bytes, const RoundId& id, const S
   return decode(bytes, {MessageKind::verdict, id.run_id, id.round, 0, from.size()}, slice, problem);
 }
 
-void copy_slice(const SignVector& whole, const Shard& shard, SignVector& slice) {
-  resize(slice, shard.size());
-  copy_words(whole, shard.first_word, shard.words, slice, 0);
-}
+SignView slice(SignView whole, const Shard& shard) { return whole.slice(shard.begin, shard.size()); }
 
-void place_slice(const SignVector& slice, const Shard& shard, SignVector& whole) {
+void place_slice(SignView slice, const Shard& shard, SignVector& whole) {
   copy_words(slice, 0, shard.words, whole, shard.first_word);
 }
 

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "engine/checkpoint.h"
 #include "engine/mpi/messages.h"
 #include "engine/mpi/mpi_calls.h"
 #include "signvote/error.h"
@@ -119,34 +120,15 @@ class Inbox {
 
 }  // namespace
 
-std::vector<std::vector<std::uint32_t>> host_workers(std::span<const std::uint32_t> batches,
-                                                     std::uint32_t ranks) {
-  assert(ranks >= 1 && ranks <= batches.size());
-  std::vector<std::uint32_t> order(batches.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::ranges::stable_sort(order, std::greater{}, [&](std::uint32_t worker) { return batches[worker]; });
-  std::vector<std::vector<std::uint32_t>> hosted(ranks);
-  std::vector<std::uint64_t> samples(ranks);
-  for (const std::uint32_t worker : order) {
-    std::uint32_t best = 0;
-    // Equal loads: to whom has fewer workers, so that nobody is left without.
-    for (std::uint32_t r = 1; r < ranks; ++r)
-      if (std::tuple(samples[r], hosted[r].size()) < std::tuple(samples[best], hosted[best].size())) best = r;
-    samples[best] += batches[worker];
-    hosted[best].push_back(worker);
-  }
-  for (auto& workers : hosted) std::ranges::sort(workers);
-  return hosted;
-}
-
 class MpiEngine::Impl {
  public:
-  Impl(const MpiSession& session, MpiEngineOptions options, ThreadPool* pool)
+  Impl(const MpiSession& session, MpiEngineOptions options, ParallelFor parallel_for)
       : options_(std::move(options)),
+        session_(session),
         rank_(session.rank()),
-        ranks_(session.ranks()),
-        shards_(shards(options_.tally.end, session.ranks())),
-        tally_(tally_options(options_.tally, shards_[rank_]), pool),
+        ranks_(session.size()),
+        shards_(shards(options_.tally.end, session.size())),
+        tally_(tally_options(options_.tally, shards_[rank_]), std::move(parallel_for)),
         ballot_inbox_(ranks_, mpi::kBallotTag),
         verdict_inbox_(ranks_, mpi::kVerdictTag),
         ballot_messages_(ranks_),
@@ -157,7 +139,7 @@ class MpiEngine::Impl {
         verdict_(options_.tally.end),
         sent_(ranks_) {
     assert(options_.tally.begin == 0 && options_.hosted.size() == ranks_);
-    if (learns()) totals_.resize(options_.tally.workers);
+    totals_ = tally_.total_half_errors();
     for (std::uint32_t r = 0; r < ranks_; ++r) {
       if (r == rank_) continue;
       ballot_inbox_.expect_at_most(r, mpi::most_ballot_bytes(shards_[rank_], options_.hosted[r].size()));
@@ -167,7 +149,7 @@ class MpiEngine::Impl {
 
   const std::vector<std::uint32_t>& hosted() const { return options_.hosted[rank_]; }
   bool leads() const { return rank_ == 0; }
-  Tally& tally() { return tally_; }
+  const Tally& tally() const { return tally_; }
   const std::vector<std::int64_t>& totals() const { return totals_; }
   Traffic traffic() const { return std::accumulate(sent_.begin(), sent_.end(), Traffic{}, plus); }
 
@@ -177,7 +159,29 @@ class MpiEngine::Impl {
            std::ranges::any_of(sends_, [](MPI_Request request) { return request != MPI_REQUEST_NULL; });
   }
 
-  void send_ballot(std::uint32_t worker, const SignVector* ballot, double loss) {
+  void open(const std::function<void(const RunState&)>& saved) {
+    const auto state = load_checkpoint(options_.folder);
+    if (!state) return;
+    saved(*state);
+    restore_tally(*state, options_.folder, tally_);
+    shards_on_disk_ = state->shards;
+  }
+
+  void start() {
+    if (leads()) remove_shards(options_.folder, shards_on_disk_);
+    sum_totals();
+  }
+
+  /// The shards are written before the checkpoint that names them, so whenever a process dies there is
+  /// a whole set of one round.
+  void save(RunState state) {
+    on_all_ranks(session_, [this] {
+      if (!leads()) save_shard(tally_, options_.folder);
+    });
+    if (leads()) save_checkpoint(std::move(state), tally_, options_.folder);
+  }
+
+  void send_ballot(std::uint32_t worker, const SignVector* ballot, const BatchLoss& loss) {
     assert(std::ranges::binary_search(hosted(), worker));
     assert(ballot == nullptr || ballot->size() == options_.tally.end);
     ballots_[worker] = ballot;
@@ -198,18 +202,17 @@ class MpiEngine::Impl {
     finish_sends();
 
     Outcome outcome{&verdict_, 0, losses_, stop_};
-    outcome.present = static_cast<std::uint32_t>(votes_.size()) -
-                      static_cast<std::uint32_t>(std::ranges::count(votes_, nullptr));
+    for (const auto& vote : votes_) outcome.present += vote ? 1 : 0;
     std::ranges::fill(ballots_, nullptr);
-    std::ranges::fill(votes_, nullptr);
-    std::ranges::fill(losses_, 0.0);
+    std::ranges::fill(votes_, std::nullopt);
+    std::ranges::fill(losses_, BatchLoss{});
     return outcome;
   }
 
   /// An allreduce ends in no rank before all have begun it. This one sums up what a shard alone does not
   /// know, for a tally may have been restored since the last round.
-  void wait_for_all() {
-    std::vector<std::int64_t> mine = shard_totals();
+  void sum_totals() {
+    std::vector<std::int64_t> mine = tally_.total_half_errors();
     mine.push_back(0);  // never empty
     std::vector<std::int64_t> sum(mine.size());
     MPI_Request request = MPI_REQUEST_NULL;
@@ -236,15 +239,6 @@ class MpiEngine::Impl {
 
   static Traffic plus(Traffic a, const Traffic& b) { return a += b; }
 
-  bool learns() const { return options_.tally.method == Method::it; }
-
-  std::vector<std::int64_t> shard_totals() const {
-    std::vector<std::int64_t> totals;
-    for (std::uint32_t m = 0; learns() && m < options_.tally.workers; ++m)
-      totals.push_back(tally_.total_half_errors(m));
-    return totals;
-  }
-
   /// While one message is on its way the next is encoded; nothing else comes between them, for the line must
   /// not run dry. Each rank begins with its neighbour, so that not all send to the same one at once.
   void send_ballots(bool stop) {
@@ -267,8 +261,7 @@ class MpiEngine::Impl {
     }
     for (const std::uint32_t worker : hosted()) {
       if (ballots_[worker] == nullptr) continue;
-      mpi::copy_slice(*ballots_[worker], shards_[rank_], shard_ballots_[worker]);
-      votes_[worker] = &shard_ballots_[worker];
+      votes_[worker] = mpi::slice(*ballots_[worker], shards_[rank_]);
     }
   }
 
@@ -282,13 +275,13 @@ class MpiEngine::Impl {
       refuse(from, "ballots", problem);
     stop_ = stop_ || trailer.stop;
     for (std::size_t i = 0; i < workers.size(); ++i) {
-      votes_[workers[i]] = trailer.present[i] != 0 ? slices[i] : nullptr;
+      if (trailer.present[i] != 0) votes_[workers[i]] = *slices[i];
       losses_[workers[i]] = trailer.losses[i];
     }
   }
 
   void send_verdict() {
-    mpi::ShardTrailer trailer{sent_[rank_], shard_totals()};
+    mpi::ShardTrailer trailer{sent_[rank_], tally_.total_half_errors()};
     if (leads()) ++trailer.traffic.verdicts;
     if (ranks_ > 1) mpi::encode_verdict(round_, slice_, trailer, verdict_message_);
     for (std::uint32_t i = 1; i < ranks_; ++i) {
@@ -355,9 +348,11 @@ class MpiEngine::Impl {
   }
 
   MpiEngineOptions options_;
+  const MpiSession& session_;
   std::uint32_t rank_;
   std::uint32_t ranks_;
-  std::vector<mpi::Shard> shards_;  // by rank
+  std::vector<mpi::Shard> shards_;           // by rank
+  std::vector<std::string> shards_on_disk_;  // that the opened checkpoint names
   Tally tally_;
 
   Inbox ballot_inbox_;
@@ -369,10 +364,10 @@ class MpiEngine::Impl {
   // This round's.
   mpi::RoundId round_;
   bool stop_ = false;
-  std::vector<const SignVector*> ballots_;  // whole ones, of the workers hosted here
-  std::vector<const SignVector*> votes_;    // on this shard, of all workers; null: absent
-  std::vector<SignVector> shard_ballots_;   // what those point to
-  std::vector<double> losses_;
+  std::vector<const SignVector*> ballots_;      // whole ones, of the workers hosted here
+  std::vector<std::optional<SignView>> votes_;  // on this shard, of all workers
+  std::vector<SignVector> shard_ballots_;       // what other ranks' workers cast
+  std::vector<BatchLoss> losses_;
   SignVector joined_;
   SignVector slice_;
 
@@ -382,8 +377,8 @@ class MpiEngine::Impl {
   bool told_ = false;
 };
 
-MpiEngine::MpiEngine(const MpiSession& session, MpiEngineOptions options, ThreadPool* pool)
-    : impl_(std::make_unique<Impl>(session, std::move(options), pool)) {}
+MpiEngine::MpiEngine(const MpiSession& session, MpiEngineOptions options, ParallelFor parallel_for)
+    : impl_(std::make_unique<Impl>(session, std::move(options), std::move(parallel_for))) {}
 
 MpiEngine::~MpiEngine() {
   // Memory that MPI still uses cannot be given back; whoever gets here is about to end.
@@ -392,13 +387,18 @@ MpiEngine::~MpiEngine() {
 
 std::span<const std::uint32_t> MpiEngine::hosted() const { return impl_->hosted(); }
 bool MpiEngine::leads() const { return impl_->leads(); }
-void MpiEngine::send_ballot(std::uint32_t worker, const SignVector* ballot, double loss) {
+void MpiEngine::open(const RunState&, const std::function<void(const RunState&)>& saved,
+                     const std::function<void(const Outcome&)>&) {
+  impl_->open(saved);
+}
+void MpiEngine::start() { impl_->start(); }
+void MpiEngine::send_ballot(std::uint32_t worker, const SignVector* ballot, const BatchLoss& loss) {
   impl_->send_ballot(worker, ballot, loss);
 }
 Outcome MpiEngine::receive_verdict(bool stop) { return impl_->receive_verdict(stop); }
-Tally& MpiEngine::tally() { return impl_->tally(); }
+void MpiEngine::save(RunState state) { impl_->save(std::move(state)); }
+const Tally& MpiEngine::tally() const { return impl_->tally(); }
 std::vector<std::int64_t> MpiEngine::total_half_errors() const { return impl_->totals(); }
 Traffic MpiEngine::traffic() const { return impl_->traffic(); }
-void MpiEngine::wait_for_all() { impl_->wait_for_all(); }
 
 }  // namespace signvote
