@@ -117,14 +117,17 @@ class ServerEngine::Impl {
   }
 
   Outcome receive_verdict(bool stop) {
-    if (stop || !wait_for_ballots()) return {.stop = true};
+    Outcome outcome;
+    outcome.stop = stop || !wait_for_ballots();
+    if (outcome.stop) return outcome;
     VoteDesk::ClosedRound closed;
     timed("journal", [&] {
       desk_->close_round();
       write_ballots();
       closed = desk_->closed_round();
     });
-    Outcome outcome{nullptr, closed.voted, std::move(closed.losses), false};
+    outcome.present = closed.voted;
+    outcome.losses = std::move(closed.losses);
     if (outcome.present == 0) return outcome;
     const std::uint64_t round = box_.round();
     std::span<const std::byte> verdict;

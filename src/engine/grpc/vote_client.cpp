@@ -14,7 +14,7 @@
 #include <string_view>
 #include <thread>
 
-#include "base/process.h"
+#include "base/text.h"
 #include "engine/grpc/address.h"
 #include "engine/grpc/library.h"
 #include "engine/grpc/vote.grpc.pb.h"
