@@ -177,18 +177,23 @@ DurableLog::DurableLog(const fs::path& path, std::uint64_t keep_bytes)
     throw DataError(
         fmt::format("'{}' is shorter than the {} bytes that were saved in it", path.string(), keep_bytes));
   if (static_cast<std::uint64_t>(status.st_size) > keep_bytes &&
-      (::ftruncate(file.get(), static_cast<off_t>(keep_bytes)) != 0 || ::fdatasync(file.get()) != 0))
+      ::ftruncate(file.get(), static_cast<off_t>(keep_bytes)) != 0)
     fail("write", path, errno);
+  if (::fdatasync(file.get()) != 0) fail("sync", path, errno);
   fd_ = file.release();
 }
 
 DurableLog::~DurableLog() { ::close(fd_); }
 
-void DurableLog::write(std::span<const std::byte> record) {
+void DurableLog::require_sound() const {
   if (broken_)
     throw DataError(fmt::format(
         "'{}' takes no more after a failed write; check the disk and its free space, then start again",
         path_.string()));
+}
+
+void DurableLog::write(std::span<const std::byte> record) {
+  require_sound();
   try {
     write_all(fd_, record, path_);
   } catch (const DataError&) {
@@ -206,7 +211,7 @@ void DurableLog::sync() {
   const int error = errno;
   broken_ = true;
   bytes_ = synced_;
-  // Should this fail as well, whoever opens the file next finds a whole record or a torn one.
+  // If this fails as well, whoever opens the file next finds whole records or a torn end.
   if (::ftruncate(fd_, static_cast<off_t>(bytes_)) == 0) ::fdatasync(fd_);
   fail("sync", path_, error);
 }

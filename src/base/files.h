@@ -97,7 +97,8 @@ class LineLog {
 /// A file that grows by records, which are on the disk once sync has returned.
 class DurableLog {
  public:
-  /// Opens a file that is there, after cutting it to its first `keep_bytes` bytes.
+  /// Opens a file that is there, after cutting it to its first `keep_bytes` bytes, and syncs it: the
+  /// writer before may have been killed before its sync.
   DurableLog(const std::filesystem::path& path, std::uint64_t keep_bytes);
   ~DurableLog();
   DurableLog(const DurableLog&) = delete;
@@ -109,7 +110,10 @@ class DurableLog {
   /// After a failed sync nobody knows what the disk holds, because the kernel drops the pages it could
   /// not write: the file is cut back to what was synced, and from then on every write is refused.
   void sync();
+  /// Throws what a write would throw because an earlier one, or a sync, has failed for good.
+  void require_sound() const;
   std::uint64_t bytes() const { return bytes_; }
+  std::uint64_t synced() const { return synced_; }  // of these bytes
 
  private:
   std::filesystem::path path_;

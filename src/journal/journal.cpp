@@ -41,6 +41,12 @@ void step_by(const std::vector<std::byte>& message, std::uint64_t round, float d
       fmt::format("the verdict of round {} in '{}' cannot be stepped: {}", round, folder.string(), problem));
 }
 
+DataError damaged_since(const InputFile& log, std::uint64_t offset, const std::string& problem) {
+  return DataError(
+      fmt::format("'{}' was damaged at byte {} since it was opened: {}; put it back from a backup",
+                  log.path().string(), offset, problem));
+}
+
 // What a crash can leave of create: the snapshot, its last file, is not there, and nothing was recorded.
 bool is_journal(const fs::path& folder, const FolderListing& listing) {
   if (!listing.snapshots.empty() || !listing.verdicts.empty()) return true;
@@ -59,7 +65,8 @@ class Journal::Impl {
   void replay(const std::function<void(const JournalEvent&)>& visit) const;
   void append(const MemberRecord& member);
   void append(std::uint64_t round, const CastBallot& ballot);
-  void append(std::uint64_t round, std::span<const std::uint32_t> counted, std::span<const std::byte> verdict);
+  void append(std::uint64_t round, std::span<const std::uint32_t> counted,
+              std::span<const std::byte> verdict);
   void take_snapshot(const State& snapshot, std::uint64_t keep, float delta);
   std::uint64_t rounds() const;
   std::uint64_t oldest() const;
@@ -69,12 +76,17 @@ class Journal::Impl {
   std::vector<File> files() const;
 
  private:
+  /// Throws if a failure has left it so that nothing more may be written.
+  void require_sound() const;
   /// Ready for one more record, which is encoded into bytes_.
   DurableLog& log();
   void open(const FolderListing& listing, Mode mode, const std::function<void(const std::string&)>& report);
   void start_after(const State& snapshot);
   void undo_snapshot(std::uint64_t round);
   Segment write_verdicts(std::uint64_t first, std::uint64_t last) const;
+  /// Where a round's ballots lie in the active log: the last one of each worker.
+  using Ballots = std::map<std::uint32_t, std::uint64_t>;
+  Ballots write_rounds(std::uint64_t first) const;
   void drop_verdicts(std::uint64_t keep, float delta);
   void step_through(std::uint64_t first, std::uint64_t last, float delta, std::span<float> parameters) const;
   void remove(const std::string& name) const;
@@ -82,8 +94,9 @@ class Journal::Impl {
   fs::path folder_;
   std::unique_ptr<DurableLog> log_;  // if it may be appended to
   std::uint64_t log_bytes_ = 0;      // up to the last member or verdict
-  std::vector<std::byte> bytes_;  // of the record being written: fresh memory is slow, and a round's is large
-  std::string broken_;            // why nothing more may be written
+  Ballots cast_;                     // in the open round
+  std::vector<std::byte> bytes_;     // of the record being written: fresh memory is slow
+  std::string broken_;               // why nothing more may be written
 
   mutable std::mutex mutex_;  // guards what follows; the thread that writes reads it without
   std::shared_ptr<const StateFile> base_;
@@ -95,15 +108,17 @@ class Journal::Impl {
 
 Journal::Impl::Impl(fs::path folder, Mode mode, const std::function<void(const std::string&)>& report)
     : folder_(std::move(folder)) {
-  // Who only reads does so beside a writer, too: if files came and went meanwhile, look again. The writer
-  // took a snapshot each time that happens, so it ends.
+  // Who only reads does so beside a writer, too, which replaces files when it takes a snapshot, and cuts
+  // off the end of its log when it starts. So only what is found twice, in the same files, is wrong.
+  std::string before;
   while (true) {
     const FolderListing listing = list_folder(folder_);
     try {
       open(listing, mode, report);
       return;
-    } catch (const DataError&) {
-      if (mode == Mode::append || list_folder(folder_) == listing) throw;
+    } catch (const DataError& error) {
+      if (mode == Mode::append || (error.what() == before && list_folder(folder_) == listing)) throw;
+      before = error.what();
     }
   }
 }
@@ -141,11 +156,10 @@ void Journal::Impl::open(const FolderListing& listing, Mode mode,
     for (const std::string& name : plan.leftovers) remove(name);
   }
   if (!content.torn.empty())
-    report(fmt::format(
-        "'{}' ends within a record, as a crash leaves it ({}): {} {} from byte {} on; {} rounds are "
-        "there",
-        active_->path().string(), content.torn, active_->bytes() - log_bytes_,
-        mode == Mode::append ? "bytes were cut off" : "bytes are passed over", log_bytes_, rounds()));
+    report(fmt::format("'{}' ends as a crash leaves it ({}): {} {} from byte {} on; {} rounds are there",
+                       active_->path().string(), content.torn, active_->bytes() - log_bytes_,
+                       mode == Mode::append ? "bytes were cut off" : "bytes are passed over", log_bytes_,
+                       rounds()));
   if (!plan.leftovers.empty())
     report(fmt::format("'{}' has what an unfinished snapshot leaves: {} files {}, beginning with {}",
                        folder_.string(), plan.leftovers.size(),
@@ -153,15 +167,12 @@ void Journal::Impl::open(const FolderListing& listing, Mode mode,
 }
 
 void Journal::Impl::replay(const std::function<void(const JournalEvent&)>& visit) const {
-  LogReader reader(*active_, log_bytes_);
+  LogReader reader(*active_, 0, log_bytes_);
   std::map<std::uint32_t, CastBallot> cast;  // in the open round; a later one replaces an earlier one
   while (true) {
     DecodedRecord decoded = reader.next();
     if (decoded.status == RecordStatus::end) return;
-    if (decoded.status != RecordStatus::ok)
-      throw DataError(
-          fmt::format("'{}' was damaged at byte {} since it was opened: {}; put it back from a backup",
-                      active_->path().string(), reader.offset(), decoded.problem));
+    if (decoded.status != RecordStatus::ok) throw damaged_since(*active_, reader.offset(), decoded.problem);
     if (const auto* member = std::get_if<MemberRecord>(&decoded.record)) {
       visit(*member);
     } else if (auto* ballot = std::get_if<BallotRecord>(&decoded.record)) {
@@ -176,16 +187,21 @@ void Journal::Impl::replay(const std::function<void(const JournalEvent&)>& visit
   }
 }
 
-DurableLog& Journal::Impl::log() {
+void Journal::Impl::require_sound() const {
   assert(log_);
   if (!broken_.empty()) throw DataError(broken_);
+  log_->require_sound();
+}
+
+DurableLog& Journal::Impl::log() {
+  require_sound();
   bytes_.clear();
   return *log_;
 }
 
 void Journal::Impl::append(const MemberRecord& member) {
   DurableLog& log = this->log();
-  encode_record(member, bytes_);
+  encode_member(member, log.synced(), bytes_);
   log.write(bytes_);
   log.sync();
   log_bytes_ = log.bytes();
@@ -194,30 +210,34 @@ void Journal::Impl::append(const MemberRecord& member) {
 void Journal::Impl::append(std::uint64_t round, const CastBallot& ballot) {
   assert(round == rounds());
   DurableLog& log = this->log();
-  encode_ballot(round, ballot, bytes_);
+  encode_ballot(round, ballot, log.synced(), bytes_);
+  const std::uint64_t offset = log.bytes();
   log.write(bytes_);
+  cast_[ballot.worker] = offset;
 }
 
 void Journal::Impl::append(std::uint64_t round, std::span<const std::uint32_t> counted,
                            std::span<const std::byte> verdict) {
   assert(round == rounds());
+  assert(std::ranges::includes(cast_, counted, {}, &Ballots::value_type::first));
   DurableLog& log = this->log();
-  const Place place = place_of(verdict, log.bytes() + encode_verdict(round, counted, verdict, bytes_));
+  const std::size_t offset = encode_verdict(round, counted, verdict, log.synced(), bytes_);
+  const Place place = place_of(verdict, log.bytes() + offset);
   log.write(bytes_);
   log.sync();
   log_bytes_ = log.bytes();
+  cast_.clear();
   const std::scoped_lock lock(mutex_);
   places_.push_back(place);
 }
 
 void Journal::Impl::take_snapshot(const State& snapshot, std::uint64_t keep, float delta) {
-  assert(log_);
   assert(snapshot.round == rounds());
   assert(snapshot.parameters.size() * sizeof(float) == base_->parameter_bytes());
-  if (!broken_.empty()) throw DataError(broken_);
+  require_sound();
   if (snapshot.round > snapshot_->round()) {
     start_after(snapshot);
-  } else {  // no round since the last one, which it replaces; the log has members at most, and keeps them
+  } else {  // no round since the last one, which it replaces; the log has no verdict, and stays
     const fs::path path = folder_ / snapshot_name(snapshot.round);
     write_state(path, StateKind::snapshot, snapshot);
     auto written = std::make_shared<StateFile>(path, StateKind::snapshot, snapshot.round);
@@ -234,13 +254,14 @@ void Journal::Impl::start_after(const State& snapshot) {
   std::shared_ptr<const InputFile> active;
   std::unique_ptr<DurableLog> log;
   Segment segment;
+  Ballots cast;
   try {
     write_state(folder_ / snapshot_name(last), StateKind::snapshot, snapshot);
     state = std::make_shared<StateFile>(folder_ / snapshot_name(last), StateKind::snapshot, last);
     segment = write_verdicts(first, last);
-    write_file_atomically(folder_ / rounds_name(last), std::string_view());  // now the snapshot counts
+    cast = write_rounds(last);  // now the snapshot counts
     active = std::make_shared<InputFile>(folder_ / rounds_name(last));
-    log = std::make_unique<DurableLog>(folder_ / rounds_name(last), 0);
+    log = std::make_unique<DurableLog>(folder_ / rounds_name(last), active->bytes());
   } catch (...) {
     undo_snapshot(last);
     throw;
@@ -254,6 +275,7 @@ void Journal::Impl::start_after(const State& snapshot) {
   }
   log_ = std::move(log);
   log_bytes_ = 0;
+  cast_ = std::move(cast);
   remove(rounds_name(first));
   remove(snapshot_name(first));
 }
@@ -286,12 +308,31 @@ Segment Journal::Impl::write_verdicts(std::uint64_t first, std::uint64_t last) c
     const auto message = verdict(round);
     assert(message);
     bytes.clear();
-    segment.places.push_back(place_of(*message, offset + encode_verdict(round, {}, *message, bytes)));
+    segment.places.push_back(place_of(*message, offset + encode_verdict(round, {}, *message, 0, bytes)));
     file.write(bytes);
     offset += bytes.size();
   }
   file.commit();
   return segment;
+}
+
+// A log of the rounds from `first` on, which begins with the ballots that the open one has by now.
+Journal::Impl::Ballots Journal::Impl::write_rounds(std::uint64_t first) const {
+  AtomicFile file(folder_ / rounds_name(first));
+  std::uint64_t written = 0;
+  Ballots moved;
+  std::vector<std::byte> bytes;
+  for (const auto& [worker, offset] : cast_) {
+    const DecodedRecord decoded = LogReader(*active_, offset, log_->bytes()).next();
+    if (decoded.status != RecordStatus::ok) throw damaged_since(*active_, offset, decoded.problem);
+    bytes.clear();
+    encode_ballot(first, std::get<BallotRecord>(decoded.record).ballot, 0, bytes);
+    file.write(bytes);
+    moved[worker] = written;
+    written += bytes.size();
+  }
+  file.commit();
+  return moved;
 }
 
 void Journal::Impl::drop_verdicts(std::uint64_t keep, float delta) {

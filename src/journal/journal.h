@@ -57,9 +57,9 @@ class Journal {
   /// How much of it may be changed by opening it.
   enum class Mode { append, read_only };
 
-  /// Opens a journal and checks all of it. What a crash left behind is finished or removed: a torn last
-  /// record is cut off (read_only: only passed over), and `report` is told so in one line. Throws
-  /// DataError that names file and place where anything else is wrong.
+  /// Opens a journal and checks all of it. What a crash left behind is finished or removed: ballots that
+  /// no verdict counts and a torn end are cut off (read_only: only passed over), and `report` is told in
+  /// one line of what is torn. Throws DataError that names file and place where anything else is wrong.
   Journal(const std::filesystem::path& folder, Mode mode,
           const std::function<void(const std::string&)>& report);
   ~Journal();
@@ -68,17 +68,20 @@ class Journal {
   State snapshot() const;
   void replay(const std::function<void(const JournalEvent&)>& visit) const;
 
-  /// A ballot is written as it comes, and on the disk when its round's verdict is: one that no verdict
-  /// names does not count, and is cut off when the journal is opened again. A member and a verdict are
-  /// durable (written and fdatasynced) when this returns; a verdict counts the last ballot of each
-  /// worker in `counted`. If the disk is full or fails, these throw DataError, and what was durable
-  /// stays; where a sync has failed, the journal takes no more until it is opened anew.
-  /// REQUIRES: Mode::append; the round is rounds(); every counted worker's ballot was appended.
+  /// A ballot is written as it comes, and on the disk when its round's verdict is; it does not outlive
+  /// the Journal without that. A member and a verdict are durable (written and fdatasynced) when this
+  /// returns; a verdict counts the last ballot of each worker in `counted`. If the disk is full or fails,
+  /// these throw DataError: what they were given is not there, and what was durable stays. Where a sync
+  /// has failed, the journal takes no more until it is opened anew.
+  /// REQUIRES: Mode::append; the round is rounds(); `counted` ascends, and each of these workers' ballots
+  /// was appended to this Journal in this round.
   void append(const MemberRecord& member);
   void append(std::uint64_t round, const CastBallot& ballot);
-  void append(std::uint64_t round, std::span<const std::uint32_t> counted, std::span<const std::byte> verdict);
+  void append(std::uint64_t round, std::span<const std::uint32_t> counted,
+              std::span<const std::byte> verdict);
 
-  /// Durable when it returns; then ballots before it are dropped. Of the verdicts at least the last
+  /// Durable when it returns; then ballots of the rounds before it are dropped, and those of the open
+  /// round stay. Of the verdicts at least the last
   /// `keep` are kept (by whole files; UINT64_MAX: all); where older ones go, the base moves on, stepped
   /// with `delta`. If it throws DataError, no verdict is lost and the journal goes on, from the old
   /// snapshot or from the new one. REQUIRES: Mode::append; snapshot.round == rounds(); as many parameters

@@ -17,9 +17,14 @@ Place place_of(std::span<const std::byte> verdict, std::uint64_t offset) {
 
 LogContent check_log(const InputFile& file, std::uint64_t first, std::optional<std::uint64_t> last) {
   LogContent content;
-  LogReader reader(file, file.bytes());
+  LogReader reader(file, 0, file.bytes());
   std::set<std::uint32_t> voted;  // in the open round
   const std::string name = file.path().string();
+  std::vector<std::byte> beginning(std::min<std::uint64_t>(file.bytes(), 4));
+  file.read(0, beginning);
+  if (is_other_version(beginning))  // without this, all of it would look torn
+    throw DataError(
+        fmt::format("'{}' was written by another version of signvote; go on with that one", name));
   while (true) {
     const std::uint64_t at = reader.offset();
     const std::uint64_t expected = first + content.places.size();
@@ -41,14 +46,16 @@ LogContent check_log(const InputFile& file, std::uint64_t first, std::optional<s
     if (last && verdict == nullptr) damaged("a member or ballot among verdicts");
     if ((ballot != nullptr && ballot->round != expected) ||
         (verdict != nullptr && (verdict->round != expected || expected == last)))
-      damaged(fmt::format("round {} is not what comes next", ballot != nullptr ? ballot->round : verdict->round));
+      damaged(
+          fmt::format("round {} is not what comes next", ballot != nullptr ? ballot->round : verdict->round));
     if (ballot != nullptr) {
       voted.insert(ballot->ballot.worker);
       continue;
     }
     content.bytes = reader.offset();
     if (verdict == nullptr) continue;
-    if (!std::ranges::includes(voted, verdict->counted)) damaged("a verdict counts a ballot that is not there");
+    if (!std::ranges::includes(voted, verdict->counted))
+      damaged("a verdict counts a ballot that is not there");
     voted.clear();
     content.places.push_back(place_of(verdict->verdict, reader.offset() - verdict->verdict.size()));
   }

@@ -12,7 +12,7 @@
 
 namespace signvote {
 
-/// Where a verdict lies in its log. The checksum is its own: that of the record covers the ballots too.
+/// Where a verdict lies in its log. The checksum is its own: that of the record covers more.
 struct Place {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
@@ -35,7 +35,7 @@ struct LogContent {
 };
 
 /// Checks a log of rounds from `first` on: up to `last`, or as far as they go. Only the latter may end
-/// torn. Throws DataError with file, byte and round.
+/// torn. Throws DataError with the file, and where it is damaged with byte and round.
 LogContent check_log(const InputFile& file, std::uint64_t first, std::optional<std::uint64_t> last);
 
 }  // namespace signvote
