@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -77,10 +78,9 @@ class Computing {
     const mpi::WorkersTrailer workers{false, {1}, {0.0}};
     const std::vector<const SignVector*> ballots = {&ballot_};
     std::string problem;
-    std::vector<const SignVector*> votes;
-    mpi::copy_slice(ballot_, own_, slices_[rank_]);
+    std::vector<std::optional<SignView>> votes(ranks_);
+    votes[rank_] = mpi::slice(ballot_, own_);
     for (std::uint32_t r = 0; r < ranks_; ++r) {
-      votes.push_back(&slices_[r]);
       if (r == rank_) continue;
       const mpi::Shard other = mpi::shard_of(size_, ranks_, r);
       mpi::encode_ballots(id, 0, other, ballots, workers, joined_, sent_);
@@ -89,6 +89,7 @@ class Computing {
       if (!mpi::decode_ballots(incoming_, id, 0, own_, std::vector<SignVector*>{&slices_[r]}, trailer,
                                joined_, problem))
         throw EngineError(problem);
+      votes[r] = slices_[r];
     }
     tally_.decide(votes, slice_);
     mpi::ShardTrailer trailer{{}, std::vector<std::int64_t>(ranks_)};
@@ -118,11 +119,10 @@ class Computing {
 void vote(const MpiSession& session, std::size_t size, std::size_t rounds) {
   const std::uint32_t ranks = session.ranks();
   const auto hosts = host_workers(std::vector<std::uint32_t>(ranks, 1), ranks);
-  MpiEngine engine(session, {{Method::it, ranks, 0, size, kInitialRounds, 10}, kRunId, hosts, {}, {}},
-                   nullptr);
+  MpiEngine engine(session, {{Method::it, ranks, 0, size, kInitialRounds, 10}, kRunId, hosts, {}, {}});
   std::vector<SignVector> ballots(kInitialRounds);
   for (std::uint32_t i = 0; i < kInitialRounds; ++i)
-    pack(random_gradient(size, session.rank(), i), ballots[i]);
+    if (pack(random_gradient(size, session.rank(), i), ballots[i])) throw EngineError("not a gradient");
   const std::size_t skip = kInitialRounds + 1;  // plain majorities
   const Times whole = times_of(rounds, skip, [&] {
     engine.send_ballot(engine.hosted()[0], &ballots[engine.tally().rounds() % kInitialRounds], 0);

@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "base/thread_pool.h"
 #include "measure.h"
+#include "signvote/ballot_box.h"
 #include "signvote/sign_vector.h"
 #include "signvote/tally.h"
-#include "signvote/thread_pool.h"
 #include "signvote/wire.h"
-#include "tally/ballot_box.h"
 
 namespace signvote::bench {
 namespace {
@@ -33,7 +33,7 @@ std::vector<SignVector> random_ballots(std::size_t workers, std::size_t size, un
 
 void run(const std::string& name, std::size_t workers, std::size_t size, unsigned abstain, ThreadPool& pool,
          double budget) {
-  Tally tally({Method::it, static_cast<std::uint32_t>(workers), 0, size, 100, 10.0}, &pool);
+  Tally tally({Method::it, static_cast<std::uint32_t>(workers), 0, size, 100, 10.0}, pool.parallel_for());
   BallotBox box(tally, kRunId);
   const std::vector<SignVector> ballots = random_ballots(workers, size, abstain);
   std::vector<std::vector<std::byte>> messages(workers);

@@ -39,7 +39,7 @@ SignVector random_signs(std::size_t size, std::uint32_t worker) {
       gradient[i] = abstains ? 0.0F : random() % 2 == 0 ? 1.0F : -1.0F;
   }
   SignVector signs;
-  pack(gradient, signs);
+  if (pack(gradient, signs)) std::abort();
   return signs;
 }
 

@@ -3,7 +3,7 @@
 include(CMakePackageConfigHelpers)
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/signvote)
-install(TARGETS signvote_all signvote_base signvote_kernels signvote_ballot signvote_tally EXPORT signvote)
+install(TARGETS signvote_all signvote_kernels signvote_ballot signvote_tally EXPORT signvote)
 install(DIRECTORY include/signvote TYPE INCLUDE)
 install(EXPORT signvote NAMESPACE signvote:: FILE signvoteTargets.cmake DESTINATION ${package_folder})
 configure_package_config_file(cmake/signvoteConfig.cmake.in signvoteConfig.cmake INSTALL_DESTINATION ${package_folder})

@@ -10,8 +10,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <random>
 #include <span>
 #include <vector>
@@ -134,12 +136,12 @@ double train(signvote::Method method, int rounds) {
   std::vector<signvote::SignVector> ballots(kWorkers);
   signvote::SignVector verdict;
   for (int round = 0; round < rounds; ++round) {
-    std::vector<const signvote::SignVector*> cast(kWorkers);
+    std::vector<std::optional<signvote::SignView>> cast(kWorkers);
     for (std::uint32_t m = 0; m < kWorkers; ++m) {
       std::vector<float> gradient(kParameters);
       for (int i = 0; i < samples_per_round[m]; ++i) add_gradient(model, sources[m].draw(), gradient);
       // pack returns a coordinate that is NaN or infinite, if there is one. Such a worker counts as absent.
-      if (!signvote::pack(gradient, ballots[m])) cast[m] = &ballots[m];
+      if (!signvote::pack(gradient, ballots[m])) cast[m] = ballots[m];
     }
     tally.decide(cast, verdict);
     signvote::step(model, verdict, 0.001F);

@@ -1,5 +1,6 @@
-// The errors that end a run. A late, lost or malformed ballot is none of them: that is data,
-// counted and reported. Each message is one line that says what is wrong, where, and what to do.
+// The errors that end a run. A late, lost or malformed ballot does not throw: it is counted and
+// reported, and the run goes on. Each error's message is one line that says what is wrong, where, and
+// what to do.
 #pragma once
 
 #include <stdexcept>

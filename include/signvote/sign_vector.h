@@ -6,6 +6,10 @@
 // The form is canonical: a bit of `negative` is 0 wherever `present` is 0, and the bits past N in
 // the last word are 0 in both planes. So equal vectors have equal words, and the majority vote and
 // the codecs work on whole words.
+//
+// Threads: a SignVector is like a standard container. Any number of threads may read it at the same
+// time; a thread that changes it must be the only one that uses it. The functions at the end of this
+// file may be called from any number of threads that do not share what they write.
 #pragma once
 
 #include <cassert>
@@ -30,12 +34,7 @@ class SignVector {
   std::size_t size() const { return size_; }
 
   /// -1, 0 (abstains) or +1. REQUIRES: i < size().
-  int operator[](std::size_t i) const {
-    assert(i < size_);
-    const std::uint64_t bit = std::uint64_t{1} << (i % kBits);
-    if ((present_[i / kBits] & bit) == 0) return 0;
-    return (negative_[i / kBits] & bit) != 0 ? -1 : 1;
-  }
+  int operator[](std::size_t i) const;
 
   /// REQUIRES: i < size(), sign in {-1, 0, +1}.
   void set(std::size_t i, int sign) {
@@ -53,9 +52,9 @@ class SignVector {
   }
 
   /// How many coordinates do not abstain.
-  std::size_t count_present() const;
+  [[nodiscard]] std::size_t count_present() const;
 
-  /// The planes. Whoever writes them keeps the canonical form.
+  /// The planes. Whoever writes to them must keep the canonical form.
   std::span<std::uint64_t> present() { return present_; }
   std::span<std::uint64_t> negative() { return negative_; }
   std::span<const std::uint64_t> present() const { return present_; }
@@ -69,6 +68,56 @@ class SignVector {
   std::vector<std::uint64_t> negative_;
 };
 
+/// Signs that somebody else holds: a whole SignVector or a part of one, to be passed by value. It is
+/// valid for as long as the vector exists and is not resized.
+class SignView {
+ public:
+  SignView() = default;
+  /// Implicit, so that a SignVector can be passed wherever a view is taken.
+  SignView(const SignVector& signs)
+      : size_(signs.size()), present_(signs.present().data()), negative_(signs.negative().data()) {}
+
+  std::size_t size() const { return size_; }
+
+  /// -1, 0 (abstains) or +1. REQUIRES: i < size().
+  int operator[](std::size_t i) const {
+    assert(i < size_);
+    const std::uint64_t bit = std::uint64_t{1} << (i % SignVector::kBits);
+    if ((present_[i / SignVector::kBits] & bit) == 0) return 0;
+    return (negative_[i / SignVector::kBits] & bit) != 0 ? -1 : 1;
+  }
+
+  /// The coordinates [first, first + size). REQUIRES: they lie within this view, and both ends are
+  /// either where a word begins or where this view ends; otherwise words would not be canonical.
+  SignView slice(std::size_t first, std::size_t size) const {
+    assert(first <= size_ && size <= size_ - first);
+    assert(first % SignVector::kBits == 0 || first == size_);
+    assert((first + size) % SignVector::kBits == 0 || first + size == size_);
+    SignView part = *this;
+    part.size_ = size;
+    part.present_ += first / SignVector::kBits;
+    part.negative_ += first / SignVector::kBits;
+    return part;
+  }
+
+  /// How many coordinates do not abstain.
+  [[nodiscard]] std::size_t count_present() const;
+
+  std::span<const std::uint64_t> present() const { return {present_, SignVector::words(size_)}; }
+  std::span<const std::uint64_t> negative() const { return {negative_, SignVector::words(size_)}; }
+
+  /// Whether they hold the same signs, wherever these are.
+  friend bool operator==(SignView a, SignView b);
+
+ private:
+  std::size_t size_ = 0;
+  const std::uint64_t* present_ = nullptr;
+  const std::uint64_t* negative_ = nullptr;
+};
+
+inline int SignVector::operator[](std::size_t i) const { return SignView(*this)[i]; }
+inline std::size_t SignVector::count_present() const { return SignView(*this).count_present(); }
+
 /// The 16 high bits of a float32.
 struct BFloat16 {
   std::uint16_t bits;
@@ -77,12 +126,12 @@ struct BFloat16 {
 /// Y = sign(g); a gradient of exactly zero (of either sign) abstains. If a coordinate is NaN or
 /// infinite, returns the first such coordinate and leaves `out` all abstentions: a worker with such
 /// a gradient takes no part in the round. `out` is resized to the gradient.
-std::optional<std::size_t> pack(std::span<const float> gradient, SignVector& out);
-std::optional<std::size_t> pack(std::span<const double> gradient, SignVector& out);
-std::optional<std::size_t> pack(std::span<const BFloat16> gradient, SignVector& out);
+[[nodiscard]] std::optional<std::size_t> pack(std::span<const float> gradient, SignVector& out);
+[[nodiscard]] std::optional<std::size_t> pack(std::span<const double> gradient, SignVector& out);
+[[nodiscard]] std::optional<std::size_t> pack(std::span<const BFloat16> gradient, SignVector& out);
 
 /// Equation 5, x <- x - delta * U; a coordinate that abstains keeps its bits.
 /// REQUIRES: parameters.size() == verdict.size().
-void step(std::span<float> parameters, const SignVector& verdict, float delta);
+void step(std::span<float> parameters, SignView verdict, float delta);
 
 }  // namespace signvote

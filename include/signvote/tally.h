@@ -12,16 +12,21 @@
 // arrive, nor on threads, nor on how the coordinates are split over tallies.
 //
 // A tally owns the coordinates [begin, end) of a model; many tallies can share one model.
+//
+// Threads: one thread at a time may call a member that is not const, and no other thread may use the
+// tally meanwhile. Const members may be called from any number of threads at the same time. decide
+// itself spreads its work with the ParallelFor that the tally was made with.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "signvote/parallel.h"
 #include "signvote/sign_vector.h"
-#include "signvote/thread_pool.h"
 
 namespace signvote {
 
@@ -41,46 +46,51 @@ struct TallyOptions {
 
 class Tally {
  public:
-  /// Throws ConfigError where the options make no sense. `pool`, if any, must outlive the tally.
-  explicit Tally(const TallyOptions& options, ThreadPool* pool = nullptr);
+  /// Throws ConfigError if the options make no sense. What `parallel_for` uses must outlive the tally.
+  explicit Tally(const TallyOptions& options, ParallelFor parallel_for = {});
 
-  /// Decides one round. ballots[m] is worker m's ballot on [begin, end), or null if it is absent.
-  /// With no ballot at all every coordinate abstains.
+  /// Decides one round. ballots[m] is worker m's ballot on [begin, end), or nullopt if the worker is
+  /// absent. If all are absent, every coordinate of the verdict abstains.
   ///
-  /// Until half of the workers present have taken part in `initial_rounds` rounds, the vote is a
-  /// plain majority. From then on only those that have vote, weighted; who joins late has no say
-  /// until it has taken part in as many rounds. (Should none of them be present, those who are
-  /// decide by plain majority.)
-  /// REQUIRES: ballots.size() == workers; each ballot has end - begin coordinates.
-  void decide(std::span<const SignVector* const> ballots, SignVector& verdict);
+  /// A worker is mature once it has taken part in `initial_rounds` rounds. The vote is a plain majority
+  /// of all ballots until a round in which at least half of the workers present are mature. From that
+  /// round on only mature workers vote, weighted; a worker that joins late is counted but has no say
+  /// until it is mature. If a later round has no mature worker, it is decided by plain majority.
+  /// REQUIRES: ballots.size() == workers; each ballot has end - begin coordinates; `verdict` is none of
+  /// the ballots.
+  void decide(std::span<const std::optional<SignView>> ballots, SignVector& verdict);
 
-  /// What was learnt of a worker is dropped, as if it had never voted: its place goes to another.
+  /// Drops what was learnt of a worker, as if it had never voted, so that its place can go to another.
   void forget(std::uint32_t worker);
 
   const TallyOptions& options() const { return options_; }
   std::size_t size() const { return options_.end - options_.begin; }
 
-  /// Rounds decided so far; those worker m took part in (after halving, the halved number).
+  /// Rounds decided so far, and the rounds in which a worker took part (halved when its counts are).
   std::uint64_t rounds() const { return rounds_; }
   std::uint32_t rounds_of(std::uint32_t worker) const { return rounds_of_[worker]; }
+  /// Whether mature workers alone vote by now; see decide.
   bool weighted() const { return weighted_; }
 
-  /// c_{m,n} for n in [begin, end), and their sum, which is kept along. Empty and 0 for Method::mv,
-  /// which learns nothing.
-  std::vector<std::uint16_t> half_errors(std::uint32_t worker) const;
-  std::int64_t total_half_errors(std::uint32_t worker) const;
+  /// c_{m,n} for n in [begin, end); empty for Method::mv, which learns nothing.
+  [[nodiscard]] std::vector<std::uint16_t> half_errors(std::uint32_t worker) const;
 
-  /// The whole state as bytes, and back. A restored tally goes on exactly as the saved one would
-  /// have. The coordinates may have been cut over tallies in another way: `parts` are snapshots of the
-  /// same round, disjoint, that together cover [begin, end). restore throws DataError, changing nothing,
-  /// on damaged bytes, another run's, or those that do not fit together.
-  std::vector<std::byte> snapshot() const;
+  /// The sum of a worker's half-errors over [begin, end), or of every worker's. They are kept up to
+  /// date by decide, so reading them costs nothing. For Method::mv the first is 0 and the second empty.
+  [[nodiscard]] std::int64_t total_half_errors(std::uint32_t worker) const;
+  [[nodiscard]] std::vector<std::int64_t> total_half_errors() const;
+
+  /// The whole state as bytes, and back. A restored tally goes on exactly as the saved one would have.
+  /// The saved tallies may have divided the coordinates in another way: `parts` are snapshots of one
+  /// round that do not overlap and together cover [begin, end). If bytes are damaged, come from another
+  /// run or do not fit together, restore throws DataError and changes nothing.
+  [[nodiscard]] std::vector<std::byte> snapshot() const;
   void restore(std::span<const std::span<const std::byte>> parts);
   void restore(std::span<const std::byte> whole) { restore({&whole, 1}); }
 
  private:
-  /// A worker's counts of eight words of a ballot. The workers' blocks of the same words are side by
-  /// side, so that a vote reads memory in one stream; what lies past end - begin is never looked at.
+  /// A worker's counts for eight words of a ballot. All workers' blocks for the same words are side by
+  /// side, so that a vote reads memory in one stream. Counts past end - begin are never looked at.
   static constexpr std::size_t kBlockWords = 8;
   struct alignas(128) CountBlock {
     std::array<std::uint16_t, kBlockWords * SignVector::kBits> half_errors{};
@@ -94,11 +104,11 @@ class Tally {
   std::size_t blocks() const { return (words() + kBlockWords - 1) / kBlockWords; }
 
   TallyOptions options_;
-  ThreadPool* pool_;
+  ParallelFor parallel_for_;
   std::uint64_t rounds_ = 0;
   bool weighted_ = false;
   std::vector<std::uint32_t> rounds_of_;
-  std::vector<std::int64_t> totals_;  // of the counts, by worker
+  std::vector<std::int64_t> totals_;  // of the half-errors, by worker
   std::vector<CountBlock> counts_;    // worker m's block b is at b * workers + m; empty for Method::mv
 };
 

@@ -1,5 +1,8 @@
 // Ballots and verdicts as bytes: one message is a 64-byte header and a body. docs/wire_format.md is
 // the specification; tests/ballot/golden pins version 1.
+//
+// Threads: all of these functions may be called from any number of threads that do not share what they
+// write. They keep a zstd context and a hash state for each thread.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +22,7 @@ enum class MessageKind : std::uint8_t { ballot = 1, verdict = 2 };
 /// How the body holds the signs: dense if nobody abstains, else masked. Both are lossless.
 enum class Codec : std::uint8_t {
   dense = 1,   // one sign bit per coordinate
-  masked = 2,  // presence mask (zstd, or raw where that is smaller), then the signs of those present
+  masked = 2,  // presence mask (zstd, or raw where that is smaller), then the present signs alone
 };
 
 /// What a message is about. In a verdict, `worker` is 0.
@@ -33,20 +36,22 @@ struct MessageHeader {
   bool operator==(const MessageHeader&) const = default;
 };
 
-/// REQUIRES: header.size == signs.size(), and worker 0 in a verdict. Replaces what `out` held; at most
-/// kHeaderBytes + 2 * ceil(N / 8) bytes. The same signs give the same bytes (with the same libzstd).
-void encode(const MessageHeader& header, const SignVector& signs, std::vector<std::byte>& out);
+/// Replaces what `out` held by the message, which has at most kHeaderBytes + 2 * ceil(N / 8) bytes. The
+/// same signs give the same bytes (with the same libzstd).
+/// REQUIRES: header.size == signs.size(), and worker 0 in a verdict.
+void encode(const MessageHeader& header, SignView signs, std::vector<std::byte>& out);
 
-/// Reads the header alone and checks what can be checked without the body (magic, version, known
-/// kind and codec, lengths that agree with bytes.size()). False: `problem` says in one line what is
-/// wrong. Allocates nothing but that line. The checksum is not looked at and header.size is only a
-/// claim, up to 2^64 - 1: compare it before allocating.
-bool decode_header(std::span<const std::byte> bytes, MessageHeader& header, std::string& problem);
+/// Reads the header alone and checks what can be checked without the body (magic, version, known kind
+/// and codec, lengths that agree with bytes.size()). Returns false if something is wrong; `problem` then
+/// says what in one line. The checksum is not verified, so header.size is only a claim of the sender's
+/// and may be as large as 2^64 - 1: compare it with what you expect before you allocate.
+[[nodiscard]] bool decode_header(std::span<const std::byte> bytes, MessageHeader& header,
+                                 std::string& problem);
 
-/// Reads a message that must be about exactly `expected`. Foreign bytes never crash it and never
-/// make it allocate more than expected.size allows. False: `problem` says in one line what is
-/// wrong, and `signs` is unspecified.
-bool decode(std::span<const std::byte> bytes, const MessageHeader& expected, SignVector& signs,
-            std::string& problem);
+/// Reads a message whose header must say exactly what `expected` says. The bytes may come from anybody:
+/// they cannot crash it, nor make it allocate more than expected.size allows. Returns false if something
+/// is wrong; `problem` then says what in one line, and the contents of `signs` are unspecified.
+[[nodiscard]] bool decode(std::span<const std::byte> bytes, const MessageHeader& expected, SignVector& signs,
+                          std::string& problem);
 
 }  // namespace signvote

@@ -1,7 +1,7 @@
 #include "signvote/sign_vector.h"
 
+#include <algorithm>
 #include <bit>
-#include <numeric>
 
 #include "kernels/kernels.h"
 
@@ -18,11 +18,15 @@ std::optional<std::size_t> pack_span(const auto* values, std::size_t n, SignVect
 
 }  // namespace
 
-std::size_t SignVector::count_present() const {
-  return std::accumulate(present_.begin(), present_.end(), std::size_t{0},
-                         [](std::size_t sum, std::uint64_t word) {
-                           return sum + static_cast<std::size_t>(std::popcount(word));
-                         });
+std::size_t SignView::count_present() const {
+  std::size_t count = 0;
+  for (const std::uint64_t word : present()) count += static_cast<std::size_t>(std::popcount(word));
+  return count;
+}
+
+bool operator==(SignView a, SignView b) {
+  return a.size_ == b.size_ && std::ranges::equal(a.present(), b.present()) &&
+         std::ranges::equal(a.negative(), b.negative());
 }
 
 std::optional<std::size_t> pack(std::span<const float> gradient, SignVector& out) {
@@ -38,7 +42,7 @@ std::optional<std::size_t> pack(std::span<const BFloat16> gradient, SignVector& 
   return pack_span(reinterpret_cast<const std::uint16_t*>(gradient.data()), gradient.size(), out);
 }
 
-void step(std::span<float> parameters, const SignVector& verdict, float delta) {
+void step(std::span<float> parameters, SignView verdict, float delta) {
   assert(parameters.size() == verdict.size());
   kernels::step(parameters.data(), parameters.size(), verdict.present().data(), verdict.negative().data(),
                 delta);

@@ -1,7 +1,7 @@
-// The bytes of ballots and verdicts; docs/wire_format.md is the specification. Both planes of a
-// SignVector are, on a little-endian machine, already the bit order of the wire, so the dense body is
-// one copy, zstd works on the presence plane in place, and only the signs of a masked message have to
-// be squeezed together.
+// The bytes of ballots and verdicts; docs/wire_format.md is the specification. On a little-endian
+// machine the planes in memory have the bit order of the wire. So a dense body is a copy of one plane,
+// zstd reads the presence plane where it is, and only the signs of a masked message have to be moved
+// together.
 #include "signvote/wire.h"
 
 #include <fmt/format.h>
@@ -26,12 +26,12 @@ namespace signvote {
 
 static_assert(std::endian::native == std::endian::little, "the wire format is copied as it lies in memory");
 
-// The portable twins of pext and pdep. Not in the unnamed namespace because wire_test.cpp compares
-// them with a loop over bits: on most machines no round trip would reach them.
+// The portable twins of pext and pdep. They are outside of the unnamed namespace so that wire_test.cpp
+// can compare them with a loop over bits: most machines have the instructions and never call them.
 namespace detail {
 
-/// The bits of `value` where `mask` is 1, moved together at the low end. Goes run by run, since
-/// abstentions come in runs.
+/// The bits of `value` where `mask` is 1, moved together at the low end. It handles a run of ones at a
+/// time, because abstentions come in runs.
 std::uint64_t gather_bits(std::uint64_t value, std::uint64_t mask) {
   std::uint64_t gathered = 0;
   for (int filled = 0; mask != 0;) {
@@ -48,7 +48,7 @@ std::uint64_t gather_bits(std::uint64_t value, std::uint64_t mask) {
   return gathered;
 }
 
-/// The inverse: the low bits of `value`, in order, to where `mask` is 1.
+/// The inverse of gather_bits: moves the low bits of `value`, in order, to where `mask` is 1.
 std::uint64_t scatter_bits(std::uint64_t value, std::uint64_t mask) {
   std::uint64_t scattered = 0;
   while (mask != 0) {
@@ -71,8 +71,8 @@ using MoveBits = Word (*)(Word value, Word mask);
 
 constexpr std::uint16_t kVersion = 1;
 constexpr std::array<char, 4> kMagic = {'S', 'G', 'N', 'V'};
-// Measured in docs/wire_format.md: higher levels gain next to nothing and cost up to seven times the
-// time; negative ones give up on scattered abstentions.
+// As measured in docs/wire_format.md, higher levels gain next to nothing and take up to seven times as
+// long, and negative levels do not compress scattered abstentions.
 constexpr int kZstdLevel = 1;
 
 enum class MaskEncoding : std::uint32_t { none = 0, raw = 1, zstd = 2 };
@@ -94,10 +94,10 @@ struct WireHeader {
 static_assert(sizeof(WireHeader) == kHeaderBytes && std::has_unique_object_representations_v<WireHeader>);
 static_assert(offsetof(WireHeader, checksum) + sizeof(std::uint64_t) == kHeaderBytes);
 
-// Bytes that hold `bits` bits; does not overflow for any number of them.
+// How many bytes hold `bits` bits. It does not overflow for any number of bits.
 constexpr std::uint64_t packed_bytes(std::uint64_t bits) { return bits / 8 + (bits % 8 != 0); }
 
-// The thread's own context of a C library: making one costs more than the work on a mask.
+// A context of a C library for each thread, because making one costs more than the work on a mask.
 template <auto make, auto release>
 auto* context_of_thread() {
   using Context = std::remove_pointer_t<decltype(make())>;
@@ -117,8 +117,8 @@ std::uint64_t checksum_of(std::span<const std::byte> message) {
   return XXH3_64bits_digest(state);
 }
 
-// pext and pdep are 4 to 20 times as fast as their twins, but not on AMD family 17h, which has them
-// in microcode.
+// pext and pdep are 4 to 20 times as fast as their twins, except on AMD family 17h, where they are
+// microcode.
 #if defined(__x86_64__)
 __attribute__((target("bmi2"))) Word gather_bmi2(Word value, Word mask) { return _pext_u64(value, mask); }
 __attribute__((target("bmi2"))) Word scatter_bmi2(Word value, Word mask) { return _pdep_u64(value, mask); }
@@ -130,8 +130,8 @@ MoveBits gather() { return detail::gather_bits; }
 MoveBits scatter() { return detail::scatter_bits; }
 #endif
 
-// Writes the signs of those present to `out`, without gaps. Returns the end of what it wrote.
-std::byte* compact(const SignVector& signs, std::byte* out) {
+// Writes the signs of the present coordinates to `out`, without gaps. Returns the end of what it wrote.
+std::byte* compact(SignView signs, std::byte* out) {
   const MoveBits move = gather();
   Word pending = 0;
   unsigned filled = 0;  // bits of `pending` in use, below 64
@@ -145,7 +145,7 @@ std::byte* compact(const SignVector& signs, std::byte* out) {
     if (filled + count >= 64) {
       std::memcpy(out, &pending, sizeof pending);
       out += sizeof pending;
-      pending = bits >> 1 >> (63 - filled);  // in two steps, as a shift by 64 is undefined
+      pending = bits >> 1 >> (63 - filled);  // in two steps, because a shift by 64 is undefined
     }
     filled = (filled + count) % 64;
   }
@@ -153,7 +153,7 @@ std::byte* compact(const SignVector& signs, std::byte* out) {
   return out + packed_bytes(filled);
 }
 
-// Word i of `bytes`; what lies past their end reads as zero.
+// Word i of `bytes`. Bytes past their end count as zero.
 Word load_word(std::span<const std::byte> bytes, std::size_t i) {
   Word word = 0;
   if (i < bytes.size() / 8)
@@ -191,7 +191,7 @@ bool fail(std::string& problem, std::string text) {
 
 const char* name(MessageKind kind) { return kind == MessageKind::ballot ? "ballot" : "verdict"; }
 
-// Everything that holds for a version 1 header whatever the body says.
+// Checks everything about a version 1 header that does not depend on the body's contents.
 bool read_header(std::span<const std::byte> bytes, WireHeader& h, std::string& problem) {
   if (bytes.size() < kHeaderBytes)
     return fail(problem, fmt::format("message of {} bytes is shorter than its {}-byte header", bytes.size(),
@@ -246,8 +246,8 @@ bool is_about(const WireHeader& h, const MessageHeader& expected, std::string& p
   return true;
 }
 
-// Fills `plane` from exactly one zstd frame. The magic is looked at because the library would also
-// read the formats of before zstd 0.8, by old code that nobody should hand foreign bytes to.
+// Fills `plane` from exactly one zstd frame. It checks the magic number itself, because the library
+// would also accept the formats from before zstd 0.8, with old code that should not see foreign bytes.
 bool decompress_mask(std::span<const std::byte> frame, std::span<std::byte> plane, std::string& problem) {
   std::uint32_t magic = 0;
   if (frame.size() >= sizeof magic) std::memcpy(&magic, frame.data(), sizeof magic);
@@ -295,7 +295,7 @@ bool read_masked(const WireHeader& h, std::span<const std::byte> body, SignVecto
 
 }  // namespace
 
-void encode(const MessageHeader& header, const SignVector& signs, std::vector<std::byte>& out) {
+void encode(const MessageHeader& header, SignView signs, std::vector<std::byte>& out) {
   assert(header.size == signs.size());
   assert(header.kind == MessageKind::ballot || header.worker == 0);
   WireHeader h{.kind = header.kind,
@@ -312,7 +312,7 @@ void encode(const MessageHeader& header, const SignVector& signs, std::vector<st
   } else {
     out.resize(kHeaderBytes + 2 * packed);
     std::byte* body = out.data() + kHeaderBytes;
-    // With room for one byte less than the raw mask has, zstd fails where it would gain nothing.
+    // zstd gets room for one byte less than the raw mask has, so that it fails if it gains nothing.
     h.codec = Codec::masked;
     h.mask_encoding = MaskEncoding::zstd;
     h.mask_bytes = ZSTD_compressCCtx(context_of_thread<ZSTD_createCCtx, ZSTD_freeCCtx>(), body, packed - 1,

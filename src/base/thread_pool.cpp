@@ -1,4 +1,4 @@
-#include "signvote/thread_pool.h"
+#include "base/thread_pool.h"
 
 #include <algorithm>
 #include <utility>

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "signvote/thread_pool.h"
+#include "base/thread_pool.h"
 #include "learn/dataset.h"
 #include "learn/models.h"
 

@@ -16,7 +16,7 @@
 #include <span>
 #include <vector>
 
-#include "signvote/thread_pool.h"
+#include "base/thread_pool.h"
 #include "learn/batch.h"
 #include "learn/dataset.h"
 #include "learn/models.h"

@@ -12,8 +12,8 @@
 #include "learn/models.h"
 #include "learn/state_file.h"
 #include "run/replay.h"
+#include "signvote/ballot_box.h"
 #include "signvote/error.h"
-#include "tally/ballot_box.h"
 
 namespace signvote {
 namespace {

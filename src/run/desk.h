@@ -24,7 +24,7 @@
 #include "report/metrics.h"
 #include "run/allow_list.h"
 #include "run/config.h"
-#include "tally/ballot_box.h"
+#include "signvote/ballot_box.h"
 
 namespace signvote {
 

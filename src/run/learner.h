@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "base/thread_pool.h"
 #include "learn/dataset.h"
 #include "learn/gradients.h"
 #include "learn/models.h"
 #include "run/config.h"
 #include "signvote/sign_vector.h"
-#include "signvote/thread_pool.h"
 
 namespace signvote {
 

@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "base/files.h"
+#include "base/thread_pool.h"
 #include "learn/dataset.h"
 #include "learn/models.h"
 #include "run/config.h"
 #include "run/run_progress.h"
 #include "signvote/error.h"
 #include "signvote/tally.h"
-#include "signvote/thread_pool.h"
 
 namespace signvote {
 

@@ -8,7 +8,7 @@
 
 #include "journal/journal.h"
 #include "run/run_progress.h"
-#include "tally/ballot_box.h"
+#include "signvote/ballot_box.h"
 
 namespace signvote {
 

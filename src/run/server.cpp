@@ -20,10 +20,10 @@
 #include "run/desk.h"
 #include "run/record.h"
 #include "run/replay.h"
+#include "signvote/ballot_box.h"
 #include "signvote/error.h"
 #include "signvote/tally.h"
 #include "signvote/wire.h"
-#include "tally/ballot_box.h"
 
 namespace signvote {
 namespace {
@@ -64,7 +64,7 @@ class Server {
         replicas_(config_.model, dataset.train, dataset.classes, config_.seed, pool_.size()),
         tally_({config_.tally_method(), *config_.workers, 0, replicas_.size(), config_.initial_rounds,
                 config_.clip},
-               &pool_),
+               pool_.parallel_for()),
         box_(tally_, config_.run_id()),
         owners_(*config_.workers) {
     declare_metrics();
@@ -100,7 +100,7 @@ class Server {
         hooks_.progress({{}, progress_.rounds, config_.rounds, record_->accuracy(), loss, evaluated});
     }
     record_->write_model();
-    record_->write_summary(progress(), tally_, total_half_errors(), nlohmann::ordered_json::object());
+    record_->write_summary(progress(), tally_, tally_.total_half_errors(), nlohmann::ordered_json::object());
     say_goodbye();
     return {true, progress_.rounds};
   }
@@ -269,13 +269,6 @@ class Server {
     if (progress_.rounds > 0)
       log_(fmt::format("goes on after round {} ({} of them since the last snapshot)", progress_.rounds,
                        progress_.rounds - saved.round));
-  }
-
-  std::vector<std::int64_t> total_half_errors() const {
-    std::vector<std::int64_t> totals;
-    if (config_.tally_method() == Method::it)
-      for (std::uint32_t m = 0; m < *config_.workers; ++m) totals.push_back(tally_.total_half_errors(m));
-    return totals;
   }
 
   // --- Around it ---------------------------------------------------------------------------------

@@ -42,7 +42,8 @@ std::unique_ptr<Engine> make_engine(const TrainConfig& config, const TrainHooks&
                                     const MpiSession* session, Learner& learner) {
   const TallyOptions tally{config.tally_method(),     *config.workers,       0,
                            learner.replicas().size(), config.initial_rounds, config.clip};
-  if (session == nullptr) return std::make_unique<LocalEngine>(tally, config.run_id(), &learner.pool());
+  if (session == nullptr)
+    return std::make_unique<LocalEngine>(tally, config.run_id(), learner.pool().parallel_for());
   MpiEngineOptions options;
   options.tally = tally;
   options.run_id = config.run_id();
@@ -55,7 +56,7 @@ std::unique_ptr<Engine> make_engine(const TrainConfig& config, const TrainHooks&
                       "the last save with: signvote train --resume '{}'",
                       out));
   };
-  return std::make_unique<MpiEngine>(*session, std::move(options), &learner.pool());
+  return std::make_unique<MpiEngine>(*session, std::move(options), learner.pool().parallel_for());
 }
 
 /// One run in memory: the parts of a round, wired together. Of several processes each has one.
@@ -255,7 +256,7 @@ void fork_run(const fs::path& from, const TrainConfig& config) {
   const std::size_t parameters = checkpoint.parameters.size();
   Tally tally({Method::mv, *config.workers, 0, parameters, config.initial_rounds, config.clip});
   SignVector verdict;
-  const std::vector<const SignVector*> nobody(*config.workers);
+  const std::vector<std::optional<SignView>> nobody(*config.workers);
   while (tally.rounds() < checkpoint.progress.rounds) tally.decide(nobody, verdict);
   checkpoint.tally = tally.snapshot();
   checkpoint.shards.clear();

@@ -1,4 +1,4 @@
-#include "tally/ballot_box.h"
+#include "signvote/ballot_box.h"
 
 #include <fmt/format.h>
 
@@ -27,8 +27,9 @@ bool BallotBox::cast(std::uint32_t worker, std::span<const std::byte> bytes, std
 }
 
 std::span<const std::byte> BallotBox::close() {
-  std::vector<const SignVector*> ballots(ballots_.size());
-  for (std::size_t m = 0; m < ballots.size(); ++m) ballots[m] = cast_[m] != 0 ? &ballots_[m] : nullptr;
+  std::vector<std::optional<SignView>> ballots(ballots_.size());
+  for (std::size_t m = 0; m < ballots.size(); ++m)
+    if (cast_[m] != 0) ballots[m] = ballots_[m];
   const std::uint64_t decided = round();
   tally_.decide(ballots, verdict_);
   encode({MessageKind::verdict, run_id_, decided, 0, verdict_.size()}, verdict_, verdict_bytes_);

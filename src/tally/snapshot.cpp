@@ -1,5 +1,5 @@
-// A tally's state as bytes. A run's shards may be read by tallies that are cut otherwise, so what is
-// read back is a set of snapshots and not one.
+// A tally's state as bytes. A run may go on with tallies that divide the coordinates in another way
+// than those that were saved, so a tally is restored from a set of snapshots and not from one.
 #include <fmt/format.h>
 #include <xxhash.h>
 
@@ -14,11 +14,11 @@
 namespace signvote {
 namespace {
 
-/// The fixed part of a snapshot; then rounds_of (u32 each), half_errors (u16 each, worker by worker),
-/// and XXH3 (u64) of all before it. Little-endian, as the machines are.
+/// The fixed part of a snapshot. After it come rounds_of (u32 each), half_errors (u16 each, worker by
+/// worker), and XXH3 (u64) of all before it. Everything is little-endian, as the machines are.
 struct SnapshotHeader {
   std::uint32_t magic = 0x59544756;  // "VGTY"
-  std::uint32_t version = 2;         // 1 was of other weights
+  std::uint32_t version = 2;         // 1 was for other weights
   std::uint32_t method = 0;
   std::uint32_t workers = 0;
   std::uint64_t begin = 0;
@@ -32,13 +32,13 @@ struct SnapshotHeader {
 };
 static_assert(sizeof(SnapshotHeader) == 56);
 
-/// A snapshot that was found good in itself.
+/// A snapshot that was checked by itself, not yet against the others.
 struct Part {
   SnapshotHeader header;
   std::vector<std::uint32_t> rounds_of;
   std::span<const std::byte> counts;  // half_errors, at any address; empty for Method::mv
 
-  /// Those of the coordinates [first, last) of the model.
+  /// A worker's half_errors on the coordinates [first, last) of the model.
   std::span<const std::byte> counts_of(std::uint32_t worker, std::uint64_t first, std::uint64_t last) const {
     return counts.subspan((worker * header.size() + first - header.begin) * sizeof(std::uint16_t),
                           (last - first) * sizeof(std::uint16_t));
@@ -61,7 +61,7 @@ Part read_part(std::span<const std::byte> bytes, const TallyOptions& options) {
   const std::size_t rounds_bytes = header.workers * sizeof(std::uint32_t);
   const std::size_t around = sizeof(header) + rounds_bytes + sizeof(std::uint64_t);
   const bool learns = options.method == Method::it;
-  // Compared by division: the product of what a damaged header says may not fit 64 bits.
+  // This divides, because a product of numbers from a damaged header might not fit 64 bits.
   const std::size_t row = header.workers * sizeof(std::uint16_t);
   if (header.begin > header.end || bytes.size() < around || (bytes.size() - around) % row != 0 ||
       (bytes.size() - around) / row != (learns ? header.size() : 0))
@@ -91,7 +91,8 @@ Part read_part(std::span<const std::byte> bytes, const TallyOptions& options) {
   return part;
 }
 
-/// Sorts the parts, and finds them to be of one round and to cover [begin, end) without overlapping.
+/// Sorts the parts. Throws DataError unless they are of one round and cover [begin, end) without
+/// overlapping.
 void check_together(std::vector<Part>& parts, const TallyOptions& options) {
   if (parts.empty()) throw DataError("there is no snapshot of a tally");
   std::ranges::sort(parts, {},
@@ -167,7 +168,7 @@ void Tally::restore(std::span<const std::span<const std::byte>> parts) {
   for (std::uint32_t m = 0; m < options_.workers; ++m) sum_up(m);
 }
 
-/// Worker m's counts from coordinate `first` of this tally on, from bytes at any address.
+/// Replaces a worker's counts from this tally's coordinate `first` on. `counts` may have any alignment.
 void Tally::set_half_errors(std::uint32_t worker, std::size_t first, std::span<const std::byte> counts) {
   constexpr std::size_t kBlockCounts = kBlockWords * SignVector::kBits;
   while (!counts.empty()) {

@@ -7,25 +7,25 @@
 #include <bit>
 #include <cassert>
 #include <numeric>
+#include <utility>
 
 #include "kernels/kernels.h"
 #include "kernels/weight.h"
 #include "signvote/error.h"
-#include "signvote/thread_pool.h"
 #include "tally/limits.h"
 
 namespace signvote {
 namespace {
 
-/// Words (of 64 coordinates) a task decides at a time: 15 workers' counts of them fit the L2 cache.
+/// Words (of 64 coordinates) that one task decides: 15 workers' counts for them fit the L2 cache.
 constexpr std::size_t kTaskWords = 128;
 
-kernels::Planes planes(const SignVector& signs) { return {signs.present().data(), signs.negative().data()}; }
+kernels::Planes planes(SignView signs) { return {signs.present().data(), signs.negative().data()}; }
 
-/// The sum of 1 - Y_n * U_n over the words [first, last), which hold that many coordinates: what their
-/// half-errors grow by.
-std::int64_t new_half_errors(const SignVector& ballot, const SignVector& verdict, std::size_t first,
-                             std::size_t last, std::size_t coordinates) {
+/// What a round adds to a worker's half-errors on the words [first, last), which hold that many
+/// coordinates: the sum of 1 - Y_n * U_n.
+std::int64_t new_half_errors(SignView ballot, SignView verdict, std::size_t first, std::size_t last,
+                             std::size_t coordinates) {
   std::int64_t both_speak = 0;
   std::int64_t contradictions = 0;
   for (std::size_t w = first; w < last; ++w) {
@@ -38,7 +38,8 @@ std::int64_t new_half_errors(const SignVector& ballot, const SignVector& verdict
 
 }  // namespace
 
-Tally::Tally(const TallyOptions& options, ThreadPool* pool) : options_(options), pool_(pool) {
+Tally::Tally(const TallyOptions& options, ParallelFor parallel_for)
+    : options_(options), parallel_for_(std::move(parallel_for)) {
   if (options.workers == 0) throw ConfigError("a tally needs at least one worker");
   if (options.begin > options.end)
     throw ConfigError(fmt::format("a tally's range [{}, {}) runs backwards", options.begin, options.end));
@@ -58,18 +59,18 @@ void Tally::for_ranges(const auto& body) const {
   const auto task = [&](std::size_t index) {
     body(index * kTaskWords, std::min(words(), (index + 1) * kTaskWords));
   };
-  if (pool_ != nullptr)
-    pool_->for_each(tasks, [&](std::size_t index, std::size_t) { task(index); });
+  if (parallel_for_)
+    parallel_for_(tasks, task);
   else
     for (std::size_t index = 0; index < tasks; ++index) task(index);
 }
 
-void Tally::decide(std::span<const SignVector* const> ballots, SignVector& verdict) {
+void Tally::decide(std::span<const std::optional<SignView>> ballots, SignVector& verdict) {
   assert(ballots.size() == options_.workers);
   std::vector<std::uint32_t> present;
   std::size_t mature = 0;
   for (std::uint32_t m = 0; m < options_.workers; ++m) {
-    if (ballots[m] == nullptr) continue;
+    if (!ballots[m]) continue;
     assert(ballots[m]->size() == size());
     present.push_back(m);
     if (rounds_of_[m] >= options_.initial_rounds) ++mature;
@@ -90,12 +91,12 @@ void Tally::decide(std::span<const SignVector* const> ballots, SignVector& verdi
   };
   std::vector<kernels::Voter> voters;
   std::vector<kernels::Planes> equals;
-  std::vector<std::uint32_t> heard_only;  // counted after the vote, in which they had no weight
+  std::vector<std::uint32_t> unweighted;  // their half-errors are counted after the vote
   for (const std::uint32_t m : present) {
     if (weigh && rounds_of_[m] >= options_.initial_rounds)
       voters.push_back({planes(*ballots[m]), counts_of(m), 2.0F * static_cast<float>(rounds_of_[m])});
     else if (learns)
-      heard_only.push_back(m);
+      unweighted.push_back(m);
     if (!weigh) equals.push_back(planes(*ballots[m]));
   }
 
@@ -106,7 +107,7 @@ void Tally::decide(std::span<const SignVector* const> ballots, SignVector& verdi
       kernels::weighted_vote(voters, clip, first, last, out_present, out_negative);
     else
       kernels::majority(equals, first, last, out_present, out_negative);
-    for (const std::uint32_t m : heard_only)
+    for (const std::uint32_t m : unweighted)
       kernels::count_half_errors(planes(*ballots[m]), planes(verdict), first, last, counts_of(m));
     if (!learns) return;
     const std::size_t coordinates = std::min(size(), last * SignVector::kBits) - first * SignVector::kBits;
@@ -123,7 +124,7 @@ void Tally::decide(std::span<const SignVector* const> ballots, SignVector& verdi
 
 void Tally::halve_if_full(std::uint32_t worker) {
   if (rounds_of_[worker] < kFullRounds) return;
-  // Rounds are rounded up and counts down, so that a count stays within twice the rounds.
+  // Rounds are rounded up and counts down, so that no count exceeds twice the rounds.
   rounds_of_[worker] -= rounds_of_[worker] / 2;
   if (options_.method == Method::it)
     for_ranges([&](std::size_t first, std::size_t last) {
@@ -162,6 +163,10 @@ std::vector<std::uint16_t> Tally::half_errors(std::uint32_t worker) const {
 std::int64_t Tally::total_half_errors(std::uint32_t worker) const {
   assert(worker < options_.workers);
   return totals_[worker];
+}
+
+std::vector<std::int64_t> Tally::total_half_errors() const {
+  return options_.method == Method::it ? totals_ : std::vector<std::int64_t>();
 }
 
 }  // namespace signvote

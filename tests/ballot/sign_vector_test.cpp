@@ -1,4 +1,4 @@
-// SignVector against a plain vector of -1, 0 and +1; the public pack and step on top of it.
+// SignVector and SignView against a plain vector of -1, 0 and +1; the public pack and step on top of them.
 #include "signvote/sign_vector.h"
 
 #include <gtest/gtest.h>
@@ -26,14 +26,14 @@ SignVector from(const Signs& signs) {
   return vector;
 }
 
-Signs to_signs(const SignVector& vector) {
+Signs to_signs(SignView view) {
   Signs signs;
-  for (std::size_t i = 0; i < vector.size(); ++i) signs.push_back(vector[i]);
+  for (std::size_t i = 0; i < view.size(); ++i) signs.push_back(view[i]);
   return signs;
 }
 
 // The form that sign_vector.h promises.
-bool canonical(const SignVector& vector) {
+bool canonical(SignView vector) {
   const std::size_t words = SignVector::words(vector.size());
   if (vector.present().size() != words || vector.negative().size() != words) return false;
   for (std::size_t w = 0; w < words; ++w)
@@ -97,6 +97,41 @@ TEST(SignVector, NothingIsNothing) {
   EXPECT_EQ(SignVector().size(), 0U);
   EXPECT_EQ(SignVector(), SignVector(0));
   EXPECT_EQ(SignVector().count_present(), 0U);
+}
+
+TEST(SignView, IsTheVectorItWasMadeFrom) {
+  EXPECT_TRUE(rc::check("without a copy", [] {
+    const Signs signs = arbitrary_signs();
+    const SignVector vector = from(signs);
+    const SignView view = vector;
+    RC_ASSERT(to_signs(view) == signs);
+    RC_ASSERT(view.present().data() == vector.present().data());
+    RC_ASSERT(view.negative().data() == vector.negative().data());
+    RC_ASSERT(view.count_present() == vector.count_present());
+    RC_ASSERT(view == from(signs));
+    RC_ASSERT(!(view == SignView(SignVector(signs.size() + 1))));
+  }));
+}
+
+TEST(SignView, ASliceIsThoseCoordinates) {
+  EXPECT_TRUE(rc::check("from any word to any word or the end, also of a slice", [] {
+    const Signs signs = arbitrary_signs();
+    const SignVector vector = from(signs);
+    SignView view = vector;
+    Signs expected = signs;
+    for (int i = 0; i < 2; ++i) {
+      const auto words = SignVector::words(view.size());
+      const auto first = std::min(view.size(), 64 * *rc::gen::inRange<std::size_t>(0, words + 1));
+      const auto last = std::min(view.size(), 64 * *rc::gen::inRange<std::size_t>(first / 64, words + 1));
+      const std::size_t size = last > first ? last - first : 0;
+      view = view.slice(first, size);
+      expected = Signs(expected.begin() + static_cast<std::ptrdiff_t>(first),
+                       expected.begin() + static_cast<std::ptrdiff_t>(first + size));
+      RC_ASSERT(to_signs(view) == expected);
+      RC_ASSERT(view == from(expected));
+      RC_ASSERT(canonical(view));
+    }
+  }));
 }
 
 template <class Number>

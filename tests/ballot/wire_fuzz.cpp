@@ -1,6 +1,6 @@
-// Fuzzes decode with libFuzzer: whatever decodes is canonical and survives another round trip, and a
-// dense message is the only one with its meaning. The checksum is set right first, or no mutation
-// would ever get past it.
+// Fuzzes decode with libFuzzer: whatever decodes is canonical and survives another round trip, and no
+// two dense messages mean the same. The checksum is corrected first, because otherwise no mutation would
+// ever get past it.
 #include <xxhash.h>
 
 #include <cstdint>

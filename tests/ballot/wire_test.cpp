@@ -1,6 +1,6 @@
-// Ballots and verdicts survive the wire bit for bit, and nothing else does: damaged, foreign,
-// hostile and non-canonical bytes are refused with one line that says why. Messages are built and
-// changed here by the offsets of docs/wire_format.md, not by the code under test.
+// Ballots and verdicts survive the wire bit for bit. Damaged, foreign, hostile and non-canonical bytes
+// are refused with one line that says why. Messages are built and changed here by the offsets in
+// docs/wire_format.md, not by the code under test.
 #include "signvote/wire.h"
 
 #include <gtest/gtest.h>
@@ -382,7 +382,7 @@ TEST(Wire, HostileSizesAreRefused) {
             put(message, kBodyBytes, body_bytes);
             seal(message);
             EXPECT_NE(problem_of(message, {.size = 16}), "");
-            // The claim may stand only where a compressed mask could make it true.
+            // The claim may pass only where a compressed mask could make it true.
             MessageHeader header;
             std::string problem;
             if (decode_header(message, header, problem)) {
@@ -460,8 +460,8 @@ Bytes golden(const std::string& file) {
   return bytes;
 }
 
-// What version 1 wrote, it reads for ever. zstd may compress differently from one version to the
-// next, so of the zstd golden only the meaning is pinned.
+// Messages of version 1 stay readable. Other versions of zstd may compress differently, so of the golden
+// message with a zstd mask only the meaning is compared.
 TEST(Wire, GoldenMessagesOfVersion1) {
   SignVector runs(2000);
   for (std::size_t i = 0; i < runs.size(); ++i) runs.set(i, i >= 500 && i < 1500 ? 0 : i % 3 == 0 ? -1 : 1);

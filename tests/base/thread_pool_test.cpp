@@ -1,5 +1,5 @@
 // The pool: every index once, whatever the threads; exceptions come out and leave it as it was.
-#include "signvote/thread_pool.h"
+#include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

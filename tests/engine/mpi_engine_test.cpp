@@ -16,6 +16,7 @@
 #include <string>
 #include <thread>
 
+#include "base/thread_pool.h"
 #include "engine/local/local_engine.h"
 #include "engine/mpi/messages.h"
 #include "engine/mpi/mpi_calls.h"
@@ -124,8 +125,8 @@ void decides_what_one_process_decides(std::uint64_t seed, std::size_t size, std:
   const TallyOptions options{method, workers, 0, size, 1 + static_cast<std::uint32_t>(random() % 6), 10};
   const MpiEngineOptions mpi_options{options, seed, random_hosts(workers, random), {}, {}};
   ThreadPool pool(2);
-  LocalEngine local(options, seed, nullptr);
-  MpiEngine engine(*session, mpi_options, &pool);
+  LocalEngine local(options, seed);
+  MpiEngine engine(*session, mpi_options, pool.parallel_for());
   require(engine.leads() == (session->rank() == 0), "who leads");
   std::uint64_t ballots = 0;
   const auto play_both = [&](MpiEngine& one, std::size_t t) {
@@ -149,7 +150,7 @@ void decides_what_one_process_decides(std::uint64_t seed, std::size_t size, std:
   require(engine.tally().snapshot() == cut(local.tally(), session->ranks())[session->rank()], "the snapshot");
 
   // The rest of the run with shards that were cut for other numbers of ranks.
-  MpiEngine resumed(*session, mpi_options, nullptr);
+  MpiEngine resumed(*session, mpi_options);
   const auto saved = cut(local.tally(), 1 + static_cast<std::uint32_t>(random() % 9));
   resumed.tally().restore(std::vector<std::span<const std::byte>>(saved.begin(), saved.end()));
   resumed.wait_for_all();
@@ -164,8 +165,7 @@ void sends_no_more_with_more_ranks() {
   const std::size_t size = 64'000;
   std::mt19937_64 random(1);
   const std::vector<std::uint32_t> batches(ranks, 8);
-  MpiEngine engine(*session, {{Method::it, ranks, 0, size, 2, 10}, 1, host_workers(batches, ranks), {}, {}},
-                   nullptr);
+  MpiEngine engine(*session, {{Method::it, ranks, 0, size, 2, 10}, 1, host_workers(batches, ranks), {}, {}});
   Round round = random_round(size, ranks, random);
   for (std::uint32_t m = 0; m < ranks; ++m) {
     round.present[m] = &round.ballots[m];
@@ -240,7 +240,7 @@ void waits_quietly() {
     report();
     return false;
   };
-  MpiEngine engine(*session, std::move(options), nullptr);
+  MpiEngine engine(*session, std::move(options));
   ThreadPool pool(1);
   const auto play_one = [&] {
     begun = Clock::now();
@@ -268,8 +268,8 @@ void sends_exactly_a_piece() {
   const std::size_t size = (SignVector::words(kLastShard) * ranks - 1) * 64 + kLastShard % 64;
   const TallyOptions options{Method::it, ranks, 0, size, 1, 10};
   const auto hosts = host_workers(std::vector<std::uint32_t>(ranks, 1), ranks);
-  LocalEngine local(options, 3, nullptr);
-  MpiEngine engine(*session, {options, 3, hosts, {}, {}}, nullptr);
+  LocalEngine local(options, 3);
+  MpiEngine engine(*session, {options, 3, hosts, {}, {}});
   ThreadPool pool(1);
   for (unsigned t = 0; t < 3; ++t) {
     Round round;
@@ -277,7 +277,7 @@ void sends_exactly_a_piece() {
       std::mt19937 random(10 * t + m);
       std::vector<float> gradient(size);
       for (float& value : gradient) value = random() % 3 == 0 ? 1.0F : -1.0F;
-      pack(gradient, round.ballots.emplace_back());
+      require(!pack(gradient, round.ballots.emplace_back()), "a gradient that cannot be packed");
     }
     for (const SignVector& ballot : round.ballots) round.present.push_back(&ballot);
     round.losses.resize(ranks);
@@ -306,7 +306,7 @@ void garbage(const std::string& kind) {
   std::mt19937_64 random(4);
   ThreadPool pool(1);
   const auto hosts = host_workers(std::vector<std::uint32_t>(ranks, 1), ranks);
-  MpiEngine engine(*session, {{Method::it, ranks, 0, kSize, 2, 10}, 3, hosts, {}, {}}, nullptr);
+  MpiEngine engine(*session, {{Method::it, ranks, 0, kSize, 2, 10}, 3, hosts, {}, {}});
   for (int t = 0; t < 2; ++t) play(engine, random_round(kSize, ranks, random), pool, false);
   const Round round = random_round(kSize, ranks, random);
   if (session->rank() == liar) {
@@ -344,13 +344,11 @@ void garbage(const std::string& kind) {
   const std::uint32_t ranks = session->ranks();
   std::mt19937_64 random(5);
   ThreadPool pool(1);
-  MpiEngine engine(*session,
-                   {{Method::it, ranks, 0, 5000, 2, 10},
-                    3,
-                    host_workers(std::vector<std::uint32_t>(ranks, 1), ranks),
-                    {},
-                    {}},
-                   nullptr);
+  MpiEngine engine(*session, {{Method::it, ranks, 0, 5000, 2, 10},
+                              3,
+                              host_workers(std::vector<std::uint32_t>(ranks, 1), ranks),
+                              {},
+                              {}});
   for (int t = 0;; ++t) {
     play(engine, random_round(5000, ranks, random), pool, false);
     std::this_thread::sleep_for(milliseconds(1));

@@ -15,7 +15,6 @@
 namespace signvote {
 namespace {
 
-using testing::pointers;
 using testing::random_signs;
 
 constexpr mpi::RoundId kRound{7, 3};
@@ -124,8 +123,7 @@ TEST(MpiMessages, BallotsComeBackAsSlices) {
     RC_ASSERT(trailer.losses == sent.trailer.losses);
     for (std::size_t m = 0; m < workers; ++m) {
       if (trailer.present[m] == 0) continue;
-      SignVector slice;
-      mpi::copy_slice(sent.ballots[m], sent.to, slice);
+      const SignView slice = mpi::slice(sent.ballots[m], sent.to);
       RC_ASSERT(slices[m] == slice);
       for (std::uint64_t i = 0; i < slice.size(); ++i)
         RC_ASSERT(slice[i] == sent.ballots[m][sent.to.begin + i]);
@@ -166,7 +164,8 @@ TEST(MpiMessages, SignsBetweenBallotsAreRefused) {
   }();
   sent.trailer.present = {1, 1};
   SignVector joined;
-  mpi::encode_ballots(kRound, 5, sent.to, pointers(sent.ballots), sent.trailer, joined, sent.bytes);
+  mpi::encode_ballots(kRound, 5, sent.to, std::vector<const SignVector*>{&sent.ballots[0], &sent.ballots[1]},
+                      sent.trailer, joined, sent.bytes);
   std::vector<std::byte> forged;
   encode({MessageKind::ballot, kRound.run_id, kRound.round, 5, 65}, two_words, forged);
   const std::size_t trailer_bytes = 1 + 2 * 9 + 8;
@@ -183,8 +182,7 @@ TEST(MpiMessages, VerdictsComeBackAndNothingDamagedDoes) {
   std::mt19937_64 random(3);
   const SignVector whole = random_signs(500, 0.1, random);
   const mpi::Shard from = mpi::shard_of(500, 3, 1);
-  SignVector slice;
-  mpi::copy_slice(whole, from, slice);
+  const SignView slice = mpi::slice(whole, from);
   mpi::ShardTrailer sent{{4, 500, 2, 300}, {7, -1, 1LL << 40}};
   std::vector<std::byte> bytes;
   mpi::encode_verdict(kRound, slice, sent, bytes);

@@ -9,9 +9,9 @@
 #include "base/sha256.h"
 #include "journal/journal.h"
 #include "run/replay.h"
+#include "signvote/ballot_box.h"
 #include "signvote/error.h"
 #include "signvote/wire.h"
-#include "tally/ballot_box.h"
 #include "temporary_folder.h"
 
 namespace signvote {

@@ -24,7 +24,7 @@ Tally tally(std::uint64_t begin, std::uint64_t end) {
     for (std::uint64_t i = begin; i < end; ++i)
       for (std::uint32_t m = 0; m < 3; ++m) ballots[m].set(i - begin, m == 1 && i % 2 == 0 ? -1 : 1);
     SignVector verdict;
-    result.decide(std::vector<const SignVector*>{&ballots[0], &ballots[1], &ballots[2]}, verdict);
+    result.decide(std::vector<std::optional<SignView>>{ballots[0], ballots[1], ballots[2]}, verdict);
   }
   return result;
 }

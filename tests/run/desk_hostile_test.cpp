@@ -200,8 +200,8 @@ TEST(HostileBallots, a_race_with_the_closing_loses_or_counts) {
     ASSERT_TRUE(house.desk->wait_for_votes(1 + round % 3, kConnectSeconds));
     RoundRecord record = house.desk->close_round();
     Tally judge({Method::mv, 4, 0, 1000, 2, 10});
-    std::vector<const SignVector*> present(4);
-    for (const CastBallot& ballot : record.ballots) present[ballot.worker] = &signs[ballot.worker];
+    std::vector<std::optional<SignView>> present(4);
+    for (const CastBallot& ballot : record.ballots) present[ballot.worker] = signs[ballot.worker];
     SignVector expected, decided;
     judge.decide(present, expected);
     std::string problem;

@@ -27,9 +27,9 @@
 #include "run/config.h"
 #include "run/desk.h"
 #include "run/replay.h"
+#include "signvote/ballot_box.h"
 #include "signvote/tally.h"
 #include "signvote/wire.h"
-#include "tally/ballot_box.h"
 #include "tally/votes.h"
 
 namespace signvote {
@@ -125,8 +125,8 @@ class DeskHouse {
 
   RoundRecord decide() {
     RoundRecord record = desk->close_round();
-    std::vector<const SignVector*> present(*config.workers);
-    for (const auto& [worker, signs] : votes) present[worker] = &signs;
+    std::vector<std::optional<SignView>> present(*config.workers);
+    for (const auto& [worker, signs] : votes) present[worker] = signs;
     SignVector expected, decided;
     judge.decide(present, expected);
     votes.clear();

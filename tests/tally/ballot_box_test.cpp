@@ -1,5 +1,5 @@
-// A round in bytes: what is refused, and that a refusal costs nothing but itself.
-#include "tally/ballot_box.h"
+// The ballot box: it decides what the tally would decide, and a refused message changes nothing.
+#include "signvote/ballot_box.h"
 
 #include <gtest/gtest.h>
 
@@ -32,11 +32,11 @@ TEST(BallotBox, DecidesWhatTheTallyDecides) {
     ASSERT_EQ(box.round(), round);
     std::vector<SignVector> signs;
     for (int m = 0; m < 3; ++m) signs.push_back(random_signs(kSize, 0.2, random));
-    std::vector<const SignVector*> present = testing::pointers(signs);
-    present[round % 3] = nullptr;
+    std::vector<std::optional<SignView>> present = testing::all_present(signs);
+    present[round % 3].reset();
     std::string problem;
     for (std::uint32_t m = 0; m < 3; ++m)
-      if (present[m] != nullptr) {
+      if (present[m]) {
         ASSERT_TRUE(box.cast(m, ballot(m, round, signs[m]), problem)) << problem;
       }
     SignVector expected;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -14,8 +15,8 @@ namespace signvote::testing {
 /// A run of ballots: workers of different error rates, some abstentions, some absences.
 struct Script {
   TallyOptions options;
-  std::vector<std::vector<SignVector>> ballots;         // [round][worker]
-  std::vector<std::vector<const SignVector*>> present;  // null where absent
+  std::vector<std::vector<SignVector>> ballots;               // [round][worker]
+  std::vector<std::vector<std::optional<SignView>>> present;  // nullopt: absent
 };
 
 inline Script make_script(std::uint64_t seed, std::size_t n, std::uint32_t workers, std::size_t rounds,
@@ -33,9 +34,9 @@ inline Script make_script(std::uint64_t seed, std::size_t n, std::uint32_t worke
     script.ballots.push_back(std::move(round));
   }
   for (const auto& round : script.ballots) {
-    script.present.push_back(pointers(round));
+    script.present.push_back(all_present(round));
     for (auto& ballot : script.present.back())
-      if (uniform(random) < absent) ballot = nullptr;
+      if (uniform(random) < absent) ballot.reset();
   }
   return script;
 }

@@ -1,5 +1,5 @@
-// A tally's bytes: a restored tally goes on as the saved one would have, however the model was cut over
-// tallies before and after; what is damaged, foreign or incomplete is refused.
+// A tally's snapshots: a restored tally goes on as the saved one would have, however the coordinates were
+// divided among tallies before and after. Damaged, foreign or incomplete snapshots are refused.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -15,8 +15,8 @@
 namespace signvote {
 namespace {
 
+using testing::all_present;
 using testing::make_script;
-using testing::pointers;
 using testing::Script;
 using testing::verdicts;
 
@@ -39,16 +39,15 @@ TEST(Snapshot, GoesOnToTheSameBytes) {
 }
 
 /// The coordinates [first, last) of each ballot.
-std::vector<SignVector> slices(std::span<const SignVector* const> ballots, std::size_t first,
+std::vector<SignVector> slices(std::span<const std::optional<SignView>> ballots, std::size_t first,
                                std::size_t last) {
   std::vector<SignVector> result(ballots.size(), SignVector(last - first));
   for (std::size_t m = 0; m < ballots.size(); ++m)
-    for (std::size_t i = first; ballots[m] != nullptr && i < last; ++i)
-      result[m].set(i - first, (*ballots[m])[i]);
+    for (std::size_t i = first; ballots[m] && i < last; ++i) result[m].set(i - first, (*ballots[m])[i]);
   return result;
 }
 
-/// Tallies that share a model, cut at these coordinates: first 0, last n.
+/// Tallies that share a model. `cuts` are the coordinates where they meet, with 0 and n at the ends.
 struct Shards {
   std::vector<Tally> tallies;
 
@@ -60,14 +59,14 @@ struct Shards {
     }
   }
 
-  SignVector decide(std::span<const SignVector* const> ballots) {
+  SignVector decide(std::span<const std::optional<SignView>> ballots) {
     SignVector all(tallies.back().options().end);
     for (Tally& tally : tallies) {
       const std::size_t begin = tally.options().begin;
       const auto parts = slices(ballots, begin, tally.options().end);
-      auto present = pointers(parts);
+      auto present = all_present(parts);
       for (std::size_t m = 0; m < ballots.size(); ++m)
-        if (ballots[m] == nullptr) present[m] = nullptr;
+        if (!ballots[m]) present[m].reset();
       SignVector verdict;
       tally.decide(present, verdict);
       for (std::size_t i = 0; i < verdict.size(); ++i) all.set(begin + i, verdict[i]);
@@ -85,7 +84,7 @@ struct Shards {
 std::vector<std::size_t> random_cuts(std::size_t n, std::mt19937_64& random) {
   std::vector<std::size_t> cuts = {0, n};
   for (std::size_t i = random() % 5; i > 0; --i) cuts.push_back(random() % (n + 1));
-  std::ranges::sort(cuts);  // equal cuts: an empty shard
+  std::ranges::sort(cuts);  // two equal cuts make an empty shard
   return cuts;
 }
 
@@ -147,9 +146,9 @@ TEST(Snapshot, RefusesSnapshotsThatDoNotFitTogether) {
   refused({halves[0], thirds[1], thirds[2]}, "overlap");
   refused({thirds[0], thirds[0], thirds[1], thirds[2]}, "overlap");
   refused({thirds[0], thirds[1], shards({0, 200, 400, 600}, 9)[2]}, "not of one round");
-  // As many rounds, but other workers took part in them.
+  // The same number of rounds, in which other workers took part.
   Shards others(script.options, {0, 300, 600});
-  for (std::size_t t = 0; t < 10; ++t) others.decide(pointers(script.ballots[t]));
+  for (std::size_t t = 0; t < 10; ++t) others.decide(all_present(script.ballots[t]));
   refused({halves[0], others.snapshots()[1]}, "not of one round");
   auto damaged = thirds;
   damaged[2].back() ^= std::byte{1};

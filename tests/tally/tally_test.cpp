@@ -9,9 +9,9 @@
 #include <numeric>
 #include <random>
 
+#include "base/thread_pool.h"
 #include "kernels/weight.h"
 #include "signvote/error.h"
-#include "signvote/thread_pool.h"
 #include "tally/reference_tally.h"
 #include "tally/script.h"
 #include "tally/votes.h"
@@ -19,8 +19,8 @@
 namespace signvote {
 namespace {
 
+using testing::all_present;
 using testing::make_script;
-using testing::pointers;
 using testing::random_signs;
 using testing::Script;
 using testing::through_channel;
@@ -34,7 +34,7 @@ void expect_same_state(const Tally& a, const Tally& b) {
 }
 
 // Verdicts differ from the judge's only where its exact sum is smaller than M times the weight's error
-// bound. Such near-ties are counted; after one the judge is told what the tally decided.
+// bound. Such near-ties are counted, and the judge then goes on with what the tally decided.
 TEST(Tally, AgreesWithTheEquationsExceptAtNearTies) {
   std::size_t coordinates = 0;
   std::size_t near_ties = 0;
@@ -111,10 +111,15 @@ TEST(Tally, DoesNotDependOnThreads) {
   const auto expected = verdicts(alone, script);
   for (const std::size_t threads : {1, 2, 5}) {
     ThreadPool pool(threads);
-    Tally tally(script.options, &pool);
+    Tally tally(script.options, pool.parallel_for());
     EXPECT_EQ(verdicts(tally, script), expected);
     expect_same_state(tally, alone);
   }
+  Tally backwards(script.options, [](std::size_t count, const auto& body) {
+    while (count > 0) body(--count);
+  });
+  EXPECT_EQ(verdicts(backwards, script), expected);
+  expect_same_state(backwards, alone);
 }
 
 TEST(Tally, TotalsAreTheSumsOfTheCounts) {
@@ -124,13 +129,15 @@ TEST(Tally, TotalsAreTheSumsOfTheCounts) {
     Script script = make_script(seed, n, workers, 8, 0.2, 3);
     if (seed % 4 == 0) script.options.method = Method::mv;
     ThreadPool pool(2);
-    Tally tally(script.options, seed % 2 == 0 ? &pool : nullptr);
+    Tally tally(script.options, seed % 2 == 0 ? pool.parallel_for() : ParallelFor());
     const auto check = [&](const Tally& checked) {
       for (std::uint32_t m = 0; m < workers; ++m) {
         const auto counts = checked.half_errors(m);
-        RC_ASSERT(checked.total_half_errors(m) ==
-                  std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
+        const auto sum = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+        RC_ASSERT(checked.total_half_errors(m) == sum);
+        if (script.options.method == Method::it) RC_ASSERT(checked.total_half_errors()[m] == sum);
       }
+      RC_ASSERT(checked.total_half_errors().size() == (script.options.method == Method::it ? workers : 0));
     };
     SignVector verdict;
     for (const auto& ballots : script.present) {
@@ -151,7 +158,7 @@ TEST(Tally, CountsHalfErrorsAsDocumented) {
   for (std::size_t m = 0; m < 3; ++m)
     for (std::size_t n = 0; n < 4; ++n) ballots[m].set(n, signs[m][n]);
   SignVector verdict;
-  tally.decide(pointers(ballots), verdict);
+  tally.decide(all_present(ballots), verdict);
   const int expected_verdict[4] = {1, 1, 1, 0};
   for (std::size_t n = 0; n < 4; ++n) EXPECT_EQ(verdict[n], expected_verdict[n]);
   const std::uint16_t expected[3][4] = {{0, 2, 1, 1}, {0, 0, 0, 1}, {0, 0, 0, 1}};
@@ -170,7 +177,7 @@ TEST(Tally, AnAbsentWorkerChangesNothing) {
     SignVector a;
     SignVector b;
     auto masked = ballots;
-    masked[3] = nullptr;
+    masked[3].reset();
     with.decide(masked, a);
     without.decide(std::span(ballots).first(3), b);
     ASSERT_EQ(a, b);
@@ -179,7 +186,7 @@ TEST(Tally, AnAbsentWorkerChangesNothing) {
   EXPECT_EQ(with.total_half_errors(3), 0);
   const std::vector<std::byte> before = with.snapshot();
   SignVector verdict;
-  with.decide(std::vector<const SignVector*>(4), verdict);
+  with.decide(std::vector<std::optional<SignView>>(4), verdict);
   EXPECT_EQ(verdict, SignVector(300)) << "nobody present: all abstain";
   EXPECT_EQ(with.rounds(), 9U);
 }
@@ -193,8 +200,11 @@ TEST(Tally, TheInitialPhaseIsPerWorker) {
     const SignVector truth = random_signs(64, 0, random);
     std::vector<SignVector> ballots = {truth, random_signs(64, 0, random), random_signs(64, 0, random),
                                        truth};
-    auto present = pointers(ballots);
-    present[3] = late_present ? (late_ballot != nullptr ? late_ballot : present[3]) : nullptr;
+    auto present = all_present(ballots);
+    if (!late_present)
+      present[3].reset();
+    else if (late_ballot != nullptr)
+      present[3] = *late_ballot;
     SignVector verdict;
     const bool was_weighted = tally.weighted();
     tally.decide(present, verdict);
@@ -239,13 +249,13 @@ TEST(Tally, AMinorityOfMatureWorkersDoesNotRuleAlone) {
   SignVector minus(1);
   minus.set(0, -1);
   SignVector verdict;
-  std::vector<const SignVector*> only_first = {&plus, nullptr, nullptr, nullptr, nullptr};
-  std::vector<const SignVector*> two = {&plus, &plus, &plus, nullptr, nullptr};
+  std::vector<std::optional<SignView>> only_first = {plus, {}, {}, {}, {}};
+  std::vector<std::optional<SignView>> two = {plus, plus, plus, {}, {}};
   tally.decide(two, verdict);
   tally.decide(only_first, verdict);
   tally.decide(only_first, verdict);
   ASSERT_EQ(tally.rounds_of(0), 3U);
-  const std::vector<const SignVector*> all = {&plus, &minus, &minus, &minus, &minus};
+  const std::vector<std::optional<SignView>> all = {plus, minus, minus, minus, minus};
   tally.decide(all, verdict);
   EXPECT_FALSE(tally.weighted());
   EXPECT_EQ(verdict[0], -1);
@@ -259,7 +269,7 @@ TEST(Tally, LiarsGetNegativeWeights) {
     const SignVector truth = random_signs(500, 0, random);
     std::vector<SignVector> ballots;
     for (const double p : {0.1, 0.1, 0.1, 1.0, 1.0}) ballots.push_back(through_channel(truth, p, random));
-    tally.decide(pointers(ballots), verdict);
+    tally.decide(all_present(ballots), verdict);
     if (t < 25) continue;
     std::size_t right = 0;
     for (std::size_t n = 0; n < 500; ++n) right += verdict[n] == truth[n];
@@ -279,10 +289,10 @@ TEST(Tally, HalvesWhenFull) {
   mixed.set(1, -1);
   SignVector verdict;
   // While the vote is plain the pair ties at coordinate 1, so let worker 0 learn alone first.
-  const std::vector<const SignVector*> first = {&plus, nullptr};
+  const std::vector<std::optional<SignView>> first = {plus, {}};
   for (int t = 0; t < 200; ++t) tally.decide(first, verdict);
   ASSERT_TRUE(tally.weighted());
-  const std::vector<const SignVector*> both = {&plus, &mixed};
+  const std::vector<std::optional<SignView>> both = {plus, mixed};
   for (int t = 0; t < 32766; ++t) {
     tally.decide(both, verdict);
     ASSERT_EQ(verdict[1], 1);
@@ -346,7 +356,7 @@ TEST(Tally, ForgetsAWorkerAsIfItHadNeverVoted) {
       RC_ASSERT(tally.total_half_errors(m) == before.total_half_errors(m));
     }
 
-    // Saved and restored it goes on to the same bytes; twice is once.
+    // Saved and restored it goes on to the same bytes. To forget a second time changes nothing.
     Tally restored(script.options);
     restored.restore(tally.snapshot());
     tally.forget(who);
@@ -362,7 +372,7 @@ TEST(Tally, DecidesWithoutAForgottenWorkerAsBefore) {
     const auto at = *rc::gen::inRange<std::size_t>(0, 12);
     const auto who = *rc::gen::inRange<std::uint32_t>(0, 5);
     Script script = make_script(seed, 300, 5, 20, 0.2, 3);
-    for (std::size_t t = at; t < 20; ++t) script.present[t][who] = nullptr;
+    for (std::size_t t = at; t < 20; ++t) script.present[t][who].reset();
     Tally kept(script.options);
     SignVector verdict;
     for (std::size_t t = 0; t < at; ++t) kept.decide(script.present[t], verdict);
@@ -377,7 +387,7 @@ TEST(Tally, DecidesWithoutAForgottenWorkerAsBefore) {
 }
 
 TEST(Tally, AForgottenWorkersSuccessorStartsFromNothing) {
-  // It has no say until its initial rounds are over: the verdicts are the others' alone.
+  // It has no say until its initial rounds are over, so the others alone decide.
   const Script script = make_script(7, 300, 5, 40, 0, 3);
   Tally tally(script.options);
   SignVector verdict, other;
@@ -386,7 +396,7 @@ TEST(Tally, AForgottenWorkersSuccessorStartsFromNothing) {
   EXPECT_EQ(tally.rounds_of(4), 0U);
   for (std::size_t t = 20; t < 22; ++t) {
     auto without = script.present[t];
-    without[4] = nullptr;
+    without[4].reset();
     Tally alone(script.options);
     alone.restore(tally.snapshot());
     alone.decide(without, other);

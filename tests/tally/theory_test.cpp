@@ -1,6 +1,7 @@
-// Decoding is right by theory. On binary symmetric channels with known crossover probabilities, the
-// measured error of each vote must agree with the exact error probability of the weights it used,
-// computed by enumerating all 2^15 patterns of who is wrong. docs/theory.md says what it shows.
+// The vote against the theory of decoding. On binary symmetric channels with known crossover
+// probabilities, the measured error of each vote must agree with the exact error probability of the
+// weights it used, computed by enumerating all 2^15 patterns of who is wrong. docs/theory.md says what it
+// shows.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -50,7 +51,8 @@ std::vector<double> pattern_probabilities(const Rates& p) {
   return result;
 }
 
-/// P(the weighted vote is wrong), a tie being half an error: all 2^15 patterns, one flip at a time.
+/// The probability that the weighted vote is wrong, where a tie is half an error. Goes through all 2^15
+/// patterns, one flip at a time.
 double exact_error(const Weights& weights, const std::vector<double>& probabilities) {
   int sum = 0;
   for (const int weight : weights) sum += weight;
@@ -65,7 +67,7 @@ double exact_error(const Weights& weights, const std::vector<double>& probabilit
   }
 }
 
-/// The mean exact error over the coordinates, each with the weights the tally has in force there.
+/// The mean exact error over the coordinates, each with the weights that the tally uses there.
 double exact_error(const Tally& tally, const std::vector<double>& probabilities) {
   double sum = 0;
   for (std::size_t n = 0; n < tally.size(); ++n) {
@@ -81,7 +83,7 @@ SignVector cast_round(Tally& tally, const Rates& p, std::mt19937_64& random, Sig
   const SignVector truth = testing::random_signs(tally.size(), 0, random);
   std::vector<SignVector> ballots;
   for (const double rate : p) ballots.push_back(testing::through_channel(truth, rate, random));
-  tally.decide(testing::pointers(ballots), verdict);
+  tally.decide(testing::all_present(ballots), verdict);
   return truth;
 }
 
@@ -125,7 +127,7 @@ TEST_P(Theory, MeasuredErrorsAreTheExactOnes) {
   equal.fill(1);
   const double mv = check("majority", majority, exact_error(equal, probabilities));
 
-  // The true rates, taught through the tally's ordinary door: p = c / 200 exactly.
+  // The tally learns the true rates exactly, from rounds that are made for it: p = c / 200.
   options.method = Method::it;
   Tally oracle(options);
   {
@@ -143,7 +145,7 @@ TEST_P(Theory, MeasuredErrorsAreTheExactOnes) {
         before += wrong;
         for (std::size_t n = 0; n < kCoordinates; ++n) ballots[m].set(n, errs ? -1 : 1);
       }
-      oracle.decide(testing::pointers(ballots), verdict);
+      oracle.decide(testing::all_present(ballots), verdict);
       ASSERT_EQ(verdict, truth) << "the script must keep the majority right, round " << t;
     }
     for (std::uint32_t m = 0; m < kWorkers; ++m)

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -27,10 +28,9 @@ inline SignVector through_channel(const SignVector& truth, double p, std::mt1993
   return seen;
 }
 
-inline std::vector<const SignVector*> pointers(const std::vector<SignVector>& ballots) {
-  std::vector<const SignVector*> result;
-  for (const SignVector& ballot : ballots) result.push_back(&ballot);
-  return result;
+/// What Tally::decide takes, if no worker is absent.
+inline std::vector<std::optional<SignView>> all_present(const std::vector<SignVector>& ballots) {
+  return {ballots.begin(), ballots.end()};
 }
 
 }  // namespace signvote::testing

@@ -9,8 +9,8 @@
 
 namespace signvote {
 
-LocalEngine::LocalEngine(const TallyOptions& options, std::uint64_t run_id, ThreadPool* pool)
-    : tally_(options, pool),
+LocalEngine::LocalEngine(const TallyOptions& options, std::uint64_t run_id, ParallelFor parallel_for)
+    : tally_(options, std::move(parallel_for)),
       run_id_(run_id),
       box_(tally_, run_id),
       hosted_(options.workers),
@@ -42,11 +42,6 @@ Outcome LocalEngine::receive_verdict(bool stop) {
   return {&verdict_, present_.exchange(0), std::exchange(losses_, std::vector<double>(losses_.size())), stop};
 }
 
-std::vector<std::int64_t> LocalEngine::total_half_errors() const {
-  std::vector<std::int64_t> totals;
-  if (tally_.options().method == Method::it)
-    for (const std::uint32_t worker : hosted_) totals.push_back(tally_.total_half_errors(worker));
-  return totals;
-}
+std::vector<std::int64_t> LocalEngine::total_half_errors() const { return tally_.total_half_errors(); }
 
 }  // namespace signvote

@@ -9,15 +9,14 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "signvote/thread_pool.h"
-#include "tally/ballot_box.h"
+#include "signvote/ballot_box.h"
 
 namespace signvote {
 
 class LocalEngine : public Engine {
  public:
-  /// Of the whole model: options.begin is 0. `pool`, if any, must outlive the engine.
-  LocalEngine(const TallyOptions& options, std::uint64_t run_id, ThreadPool* pool);
+  /// The tally is that of the whole model: options.begin is 0.
+  LocalEngine(const TallyOptions& options, std::uint64_t run_id, ParallelFor parallel_for = {});
 
   std::span<const std::uint32_t> hosted() const override { return hosted_; }
   bool leads() const override { return true; }

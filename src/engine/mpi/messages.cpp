@@ -63,7 +63,7 @@ std::uint64_t joined_size(const Shard& shard, std::size_t ballots) {
   return ballots == 0 ? 0 : (ballots - 1) * shard.words * SignVector::kBits + shard.size();
 }
 
-void copy_words(const SignVector& from, std::size_t from_word, std::size_t words, SignVector& to,
+void copy_words(SignView from, std::size_t from_word, std::size_t words, SignVector& to,
                 std::size_t to_word) {
   std::ranges::copy(from.present().subspan(from_word, words), to.present().subspan(to_word).begin());
   std::ranges::copy(from.negative().subspan(from_word, words), to.negative().subspan(to_word).begin());
@@ -150,8 +150,7 @@ bool decode_ballots(std::span<const std::byte> bytes, const RoundId& id, std::ui
   return true;
 }
 
-void encode_verdict(const RoundId& id, const SignVector& slice, ShardTrailer& trailer,
-                    std::vector<std::byte>& out) {
+void encode_verdict(const RoundId& id, SignView slice, ShardTrailer& trailer, std::vector<std::byte>& out) {
   encode({MessageKind::verdict, id.run_id, id.round, 0, slice.size()}, slice, out);
   const std::size_t begin = out.size();
   trailer.traffic.verdict_bytes += begin + shard_trailer_bytes(trailer.totals.size());
@@ -173,12 +172,9 @@ bool decode_verdict(std::span<const std::byte> bytes, const RoundId& id, const S
   return decode(bytes, {MessageKind::verdict, id.run_id, id.round, 0, from.size()}, slice, problem);
 }
 
-void copy_slice(const SignVector& whole, const Shard& shard, SignVector& slice) {
-  resize(slice, shard.size());
-  copy_words(whole, shard.first_word, shard.words, slice, 0);
-}
+SignView slice(SignView whole, const Shard& shard) { return whole.slice(shard.begin, shard.size()); }
 
-void place_slice(const SignVector& slice, const Shard& shard, SignVector& whole) {
+void place_slice(SignView slice, const Shard& shard, SignVector& whole) {
   copy_words(slice, 0, shard.words, whole, shard.first_word);
 }
 

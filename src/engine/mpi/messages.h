@@ -74,15 +74,14 @@ bool decode_ballots(std::span<const std::byte> bytes, const RoundId& id, std::ui
                     SignVector& joined, std::string& problem);
 
 /// `trailer.traffic` is that before this message, which adds itself.
-void encode_verdict(const RoundId& id, const SignVector& slice, ShardTrailer& trailer,
-                    std::vector<std::byte>& out);
+void encode_verdict(const RoundId& id, SignView slice, ShardTrailer& trailer, std::vector<std::byte>& out);
 
 /// Reads a shard's slice. trailer.totals has as many as are expected.
 bool decode_verdict(std::span<const std::byte> bytes, const RoundId& id, const Shard& from, SignVector& slice,
                     ShardTrailer& trailer, std::string& problem);
 
 /// A shard's coordinates out of all, and back.
-void copy_slice(const SignVector& whole, const Shard& shard, SignVector& slice);
-void place_slice(const SignVector& slice, const Shard& shard, SignVector& whole);
+SignView slice(SignView whole, const Shard& shard);
+void place_slice(SignView slice, const Shard& shard, SignVector& whole);
 
 }  // namespace signvote::mpi

@@ -141,12 +141,12 @@ std::vector<std::vector<std::uint32_t>> host_workers(std::span<const std::uint32
 
 class MpiEngine::Impl {
  public:
-  Impl(const MpiSession& session, MpiEngineOptions options, ThreadPool* pool)
+  Impl(const MpiSession& session, MpiEngineOptions options, ParallelFor parallel_for)
       : options_(std::move(options)),
         rank_(session.rank()),
         ranks_(session.ranks()),
         shards_(shards(options_.tally.end, session.ranks())),
-        tally_(tally_options(options_.tally, shards_[rank_]), pool),
+        tally_(tally_options(options_.tally, shards_[rank_]), std::move(parallel_for)),
         ballot_inbox_(ranks_, mpi::kBallotTag),
         verdict_inbox_(ranks_, mpi::kVerdictTag),
         ballot_messages_(ranks_),
@@ -157,7 +157,7 @@ class MpiEngine::Impl {
         verdict_(options_.tally.end),
         sent_(ranks_) {
     assert(options_.tally.begin == 0 && options_.hosted.size() == ranks_);
-    if (learns()) totals_.resize(options_.tally.workers);
+    totals_ = tally_.total_half_errors();
     for (std::uint32_t r = 0; r < ranks_; ++r) {
       if (r == rank_) continue;
       ballot_inbox_.expect_at_most(r, mpi::most_ballot_bytes(shards_[rank_], options_.hosted[r].size()));
@@ -198,10 +198,9 @@ class MpiEngine::Impl {
     finish_sends();
 
     Outcome outcome{&verdict_, 0, losses_, stop_};
-    outcome.present = static_cast<std::uint32_t>(votes_.size()) -
-                      static_cast<std::uint32_t>(std::ranges::count(votes_, nullptr));
+    for (const auto& vote : votes_) outcome.present += vote ? 1 : 0;
     std::ranges::fill(ballots_, nullptr);
-    std::ranges::fill(votes_, nullptr);
+    std::ranges::fill(votes_, std::nullopt);
     std::ranges::fill(losses_, 0.0);
     return outcome;
   }
@@ -209,7 +208,7 @@ class MpiEngine::Impl {
   /// An allreduce ends in no rank before all have begun it. This one sums up what a shard alone does not
   /// know, for a tally may have been restored since the last round.
   void wait_for_all() {
-    std::vector<std::int64_t> mine = shard_totals();
+    std::vector<std::int64_t> mine = tally_.total_half_errors();
     mine.push_back(0);  // never empty
     std::vector<std::int64_t> sum(mine.size());
     MPI_Request request = MPI_REQUEST_NULL;
@@ -236,15 +235,6 @@ class MpiEngine::Impl {
 
   static Traffic plus(Traffic a, const Traffic& b) { return a += b; }
 
-  bool learns() const { return options_.tally.method == Method::it; }
-
-  std::vector<std::int64_t> shard_totals() const {
-    std::vector<std::int64_t> totals;
-    for (std::uint32_t m = 0; learns() && m < options_.tally.workers; ++m)
-      totals.push_back(tally_.total_half_errors(m));
-    return totals;
-  }
-
   /// While one message is on its way the next is encoded; nothing else comes between them, for the line must
   /// not run dry. Each rank begins with its neighbour, so that not all send to the same one at once.
   void send_ballots(bool stop) {
@@ -267,8 +257,7 @@ class MpiEngine::Impl {
     }
     for (const std::uint32_t worker : hosted()) {
       if (ballots_[worker] == nullptr) continue;
-      mpi::copy_slice(*ballots_[worker], shards_[rank_], shard_ballots_[worker]);
-      votes_[worker] = &shard_ballots_[worker];
+      votes_[worker] = mpi::slice(*ballots_[worker], shards_[rank_]);
     }
   }
 
@@ -282,13 +271,13 @@ class MpiEngine::Impl {
       refuse(from, "ballots", problem);
     stop_ = stop_ || trailer.stop;
     for (std::size_t i = 0; i < workers.size(); ++i) {
-      votes_[workers[i]] = trailer.present[i] != 0 ? slices[i] : nullptr;
+      if (trailer.present[i] != 0) votes_[workers[i]] = *slices[i];
       losses_[workers[i]] = trailer.losses[i];
     }
   }
 
   void send_verdict() {
-    mpi::ShardTrailer trailer{sent_[rank_], shard_totals()};
+    mpi::ShardTrailer trailer{sent_[rank_], tally_.total_half_errors()};
     if (leads()) ++trailer.traffic.verdicts;
     if (ranks_ > 1) mpi::encode_verdict(round_, slice_, trailer, verdict_message_);
     for (std::uint32_t i = 1; i < ranks_; ++i) {
@@ -369,9 +358,9 @@ class MpiEngine::Impl {
   // This round's.
   mpi::RoundId round_;
   bool stop_ = false;
-  std::vector<const SignVector*> ballots_;  // whole ones, of the workers hosted here
-  std::vector<const SignVector*> votes_;    // on this shard, of all workers; null: absent
-  std::vector<SignVector> shard_ballots_;   // what those point to
+  std::vector<const SignVector*> ballots_;      // whole ones, of the workers hosted here
+  std::vector<std::optional<SignView>> votes_;  // on this shard, of all workers
+  std::vector<SignVector> shard_ballots_;       // what other ranks' workers cast
   std::vector<double> losses_;
   SignVector joined_;
   SignVector slice_;
@@ -382,8 +371,8 @@ class MpiEngine::Impl {
   bool told_ = false;
 };
 
-MpiEngine::MpiEngine(const MpiSession& session, MpiEngineOptions options, ThreadPool* pool)
-    : impl_(std::make_unique<Impl>(session, std::move(options), pool)) {}
+MpiEngine::MpiEngine(const MpiSession& session, MpiEngineOptions options, ParallelFor parallel_for)
+    : impl_(std::make_unique<Impl>(session, std::move(options), std::move(parallel_for))) {}
 
 MpiEngine::~MpiEngine() {
   // Memory that MPI still uses cannot be given back; whoever gets here is about to end.

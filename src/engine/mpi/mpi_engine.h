@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "signvote/thread_pool.h"
+#include "signvote/parallel.h"
 
 namespace signvote {
 
@@ -74,8 +74,8 @@ struct MpiEngineOptions {
 
 class MpiEngine : public Engine {
  public:
-  /// The tally is that of this rank's shard, not restored. `session` and `pool` must outlive it.
-  MpiEngine(const MpiSession& session, MpiEngineOptions options, ThreadPool* pool);
+  /// The tally is that of this rank's shard, not restored. `session` must outlive the engine.
+  MpiEngine(const MpiSession& session, MpiEngineOptions options, ParallelFor parallel_for = {});
   ~MpiEngine() override;
 
   std::span<const std::uint32_t> hosted() const override;

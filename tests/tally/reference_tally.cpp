@@ -22,13 +22,13 @@ double ReferenceTally::llr(std::uint32_t worker, std::size_t coordinate) const {
   return std::clamp(std::log((1 - p) / p), -options_.clip, options_.clip);
 }
 
-void ReferenceTally::decide(std::span<const SignVector* const> ballots, SignVector& verdict) {
+void ReferenceTally::decide(std::span<const std::optional<SignView>> ballots, SignVector& verdict) {
   const std::size_t size = sums_.size();
   verdict.reset(size);
   std::size_t present = 0;
   std::size_t mature = 0;
   for (std::uint32_t m = 0; m < options_.workers; ++m) {
-    if (ballots[m] == nullptr) continue;
+    if (!ballots[m]) continue;
     ++present;
     if (rounds_of_[m] >= options_.initial_rounds) ++mature;
   }
@@ -37,7 +37,7 @@ void ReferenceTally::decide(std::span<const SignVector* const> ballots, SignVect
   for (std::size_t n = 0; n < size; ++n) {
     sums_[n] = 0;
     for (std::uint32_t m = 0; m < options_.workers; ++m) {
-      if (ballots[m] == nullptr) continue;
+      if (!ballots[m]) continue;
       if (!weigh)
         sums_[n] += (*ballots[m])[n];
       else if (rounds_of_[m] >= options_.initial_rounds)
@@ -46,17 +46,17 @@ void ReferenceTally::decide(std::span<const SignVector* const> ballots, SignVect
     verdict.set(n, sums_[n] > 0 ? 1 : sums_[n] < 0 ? -1 : 0);
   }
   for (std::uint32_t m = 0; m < options_.workers; ++m) {
-    if (ballots[m] == nullptr) continue;
+    if (!ballots[m]) continue;
     for (std::size_t n = 0; n < size; ++n) errors_[m][n] += (1 - (*ballots[m])[n] * verdict[n]) / 2.0;
     rounds_of_[m] += 1;
   }
 }
 
-void ReferenceTally::decide_as(std::span<const SignVector* const> ballots, SignVector& own,
+void ReferenceTally::decide_as(std::span<const std::optional<SignView>> ballots, SignVector& own,
                                const SignVector& verdict) {
   decide(ballots, own);
   for (std::uint32_t m = 0; m < options_.workers; ++m) {
-    if (ballots[m] == nullptr) continue;
+    if (!ballots[m]) continue;
     for (std::size_t n = 0; n < own.size(); ++n)
       errors_[m][n] += (*ballots[m])[n] * (own[n] - verdict[n]) / 2.0;
   }

@@ -1,5 +1,5 @@
-// A fixed set of threads that share the indices of a loop. Results never depend on how many there
-// are: which thread runs which index is open, so bodies write only what belongs to their index.
+// A fixed set of threads that share the indices of a loop. Which thread runs which index is not
+// defined, so bodies write only what belongs to their index, and results do not depend on the threads.
 #pragma once
 
 #include <condition_variable>
@@ -9,6 +9,8 @@
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include "signvote/parallel.h"
 
 namespace signvote {
 
@@ -26,9 +28,17 @@ class ThreadPool {
   std::size_t size() const { return threads_.size(); }
 
   /// Runs body for every index below count; indices are handed out in ascending order. Returns when
-  /// all are done. If bodies throw, the rest is skipped and the first exception is thrown on here.
+  /// all are done. If a body throws, the indices not yet begun are skipped and the first exception is
+  /// thrown again from here.
   /// REQUIRES: not called from a body, nor by two threads at once.
   void for_each(std::size_t count, const Body& body);
+
+  /// for_each as the library takes it. The pool must outlive it.
+  ParallelFor parallel_for() {
+    return [this](std::size_t count, const std::function<void(std::size_t)>& body) {
+      for_each(count, [&body](std::size_t index, std::size_t) { body(index); });
+    };
+  }
 
  private:
   void work(std::size_t thread);
