@@ -198,7 +198,8 @@ void DurableLog::append(std::span<const std::byte> record) {
   if (::fdatasync(fd_) != 0) {
     const int error = errno;
     broken_ = true;
-    // Should this fail as well, whoever opens the file next finds a whole record or a torn one.
+    // If this fails too, the file may still end with the record, or with a part of it. Whoever opens
+    // the file next must expect both.
     if (::ftruncate(fd_, static_cast<off_t>(bytes_)) == 0) ::fdatasync(fd_);
     fail("sync", path_, error);
   }
