@@ -21,7 +21,7 @@ help:
 	@echo '                 program under the address sanitizer, and make test on a bare Debian (as root)'
 	@echo '  make bench     every kernel against its limit, rounds against PyTorch and NumPy; BENCH=--help'
 	@echo '  make build     build/signvote, the program'
-	@echo '  make setup     install the missing packages of packages.txt'
+	@echo '  make setup     install the missing packages of packages.txt, of all its groups'
 	@echo '  make clean     delete what was built; runs and data sets stay'
 	@echo
 	@echo 'Each installs what it needs first: a bare Debian 12 with make and git is enough.'
@@ -41,15 +41,21 @@ test-all: test
 	$(call check,dev,build-dev)
 	tests/clean_root.sh
 
-bench: everything mnist
+bench: mnist
+	@scripts/setup bench
+	cmake --build build --parallel $(JOBS) --target bench/all
 	/usr/bin/python3 bench/run.py $(BENCH)
 
-build: setup
-	cmake --preset release
+# In a new folder without the tests, which need packages that the program does not.
+build:
+	@scripts/setup build
+	cmake --preset release $(if $(wildcard build/CMakeCache.txt),,-DSIGNVOTE_TESTS=OFF)
 	cmake --build build --parallel $(JOBS) --target signvote
 
 # The tests and benchmarks too, which take longer to compile than the program.
 everything: build
+	@scripts/setup test
+	cmake --preset release -DSIGNVOTE_TESTS=ON
 	cmake --build build --parallel $(JOBS)
 
 setup:

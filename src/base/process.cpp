@@ -37,7 +37,7 @@ struct Descriptor {
   }
 };
 
-// What the child does before it becomes the program; frees what posix_spawn allocates for that.
+// What the child process does before it becomes the program. Owns the memory that posix_spawn needs for it.
 struct Setup {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
@@ -48,7 +48,7 @@ struct Setup {
     posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
-    // The caller's blocked and ignored signals are no business of the program.
+    // The program must not inherit which signals this process blocks or ignores.
     posix_spawnattr_init(&attributes);
     sigset_t none;
     sigset_t defaults;
@@ -77,9 +77,9 @@ ProcessResult run_process(const std::vector<std::string>& argv, const fs::path& 
   if (!fs::is_directory(working_folder))
     throw DataError(fmt::format("cannot run '{}' in '{}': not a folder", program, working_folder.string()));
 
-  // The input lies in memory as a file, not in a pipe: nothing to feed while the output is read, and
-  // no SIGPIPE from a program that does not want it. All descriptors are close-on-exec, so a program
-  // that another thread starts right now does not hold them open.
+  // The input is a file in memory and not a pipe, so that it need not be written while the output is
+  // read, and a program that does not read it causes no SIGPIPE. All descriptors are close-on-exec, so
+  // that a program which another thread starts at the same time does not hold them open.
   const Descriptor source{::memfd_create("input", MFD_CLOEXEC)};
   if (source.fd < 0) fail(program, errno);
   for (std::size_t done = 0; done < input.size();) {

@@ -19,6 +19,7 @@
 #include "engine/group.h"
 #include "run/train.h"
 #include "signvote/error.h"
+#include "signvote/version.h"
 
 namespace signvote::cli {
 namespace {

@@ -23,6 +23,7 @@
 #include "run/server.h"
 #include "run/worker.h"
 #include "signvote/error.h"
+#include "signvote/version.h"
 
 namespace signvote::cli {
 namespace {
