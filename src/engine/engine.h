@@ -22,6 +22,8 @@ namespace signvote {
 struct BatchLoss {
   std::uint32_t samples = 0;  // of its gradient; 0: it takes no part in the round
   double loss = 0;            // the sum over them
+
+  bool operator==(const BatchLoss&) const = default;
 };
 
 /// What a round came to. The same in every process.

@@ -64,7 +64,7 @@ class DeskHouse {
       : parameters(options.size, 0.0F),
         tally(tally_options(options)),
         judge(tally_options(options)),
-        box(tally, run_id) {
+        box(std::make_unique<BallotBox>(tally, run_id)) {
     declare_server_metrics(metrics);
     std::vector<std::string> owners(options.workers);
     if (options.all_known && !options.allow)
@@ -74,7 +74,7 @@ class DeskHouse {
     journal = std::make_unique<Journal>(folder / "journal", Journal::Mode::append,
                                         [](const std::string& line) { ADD_FAILURE() << line; });
     desk = std::make_unique<VoteDesk>(
-        desk_options(), box, *journal,
+        desk_options(), *box, *journal,
         AllowList(options.allow ? std::optional(folder / "allow.toml") : std::nullopt, options.workers),
         owners, metrics, [this](const std::string& line) {
           const std::lock_guard lock(log_mutex_);
@@ -147,14 +147,14 @@ class DeskHouse {
 
   /// Decides on whatever has come.
   RoundRecord close_unjudged() {
-    RoundRecord record{.round = box.round(), .ballots = {}, .verdict = {}};
+    RoundRecord record{.round = box->round(), .ballots = {}, .verdict = {}};
     desk->close_round();
     take_ballots();
     record.ballots = std::exchange(taken_, {});
     std::ranges::sort(record.ballots, {}, &CastBallot::worker);
     const VoteDesk::ClosedRound closed = desk->closed_round();
     EXPECT_TRUE(std::ranges::equal(closed.answered, record.ballots, {}, {}, &CastBallot::worker));
-    const auto verdict = box.close();
+    const auto verdict = box->close();
     record.verdict.assign(verdict.begin(), verdict.end());
     return record;
   }
@@ -168,6 +168,12 @@ class DeskHouse {
     journal->append(record.round, counted, record.verdict);
     desk->publish(record.verdict);
     server->wake();
+  }
+
+  /// What has come in the open round is lost, as with a server that is killed.
+  void lose_open_round() {
+    votes.clear();
+    taken_.clear();
   }
 
   void save(std::uint64_t keep = UINT64_MAX) {
@@ -238,7 +244,7 @@ class DeskHouse {
   Tally tally;
   Tally judge;                                // told what honest workers voted, and nothing else
   std::map<std::uint32_t, SignVector> votes;  // in the open round, by honest workers
-  BallotBox box;
+  std::unique_ptr<BallotBox> box;
   Metrics metrics;
   std::unique_ptr<Journal> journal;
   std::unique_ptr<VoteDesk> desk;

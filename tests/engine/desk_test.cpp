@@ -254,13 +254,15 @@ TEST(Desk, goes_on_after_a_restart) {
     first.vote();
     ASSERT_TRUE(house.wait_for_votes(1, kConnectSeconds));
   }
-  house.votes.clear();  // what was not journaled is lost with the server
+  house.lose_open_round();
   house.server.reset();
-  Tally tally(house.tally.options());
-  BallotBox box(tally, house.run_id);
-  Replay replay(tally, box, house.desk->owners(), "here");
+  const std::vector<std::string> owners = house.desk->owners();
+  house.desk.reset();
+  house.tally.restore(Tally(house.tally.options()).snapshot());
+  house.box = std::make_unique<BallotBox>(house.tally, house.run_id);
+  Replay replay(house.tally, *house.box, owners, "here");
   house.journal->replay([&](const JournalEvent& event) { replay.take(event); });
-  house.desk = std::make_unique<VoteDesk>(house.desk_options(), box, *house.journal,
+  house.desk = std::make_unique<VoteDesk>(house.desk_options(), *house.box, *house.journal,
                                           AllowList(std::nullopt, 3), replay.owners(), house.metrics,
                                           [](const std::string&) {});
   house.server = std::make_unique<VoteServer>(DeskHouse::plain_options(), *house.desk);
@@ -278,10 +280,6 @@ TEST(Desk, goes_on_after_a_restart) {
   house.close(2);
   EXPECT_EQ(second.take_verdict(), 4U);
   EXPECT_EQ(second.model, house.parameters);
-  first.end();
-  second.end();
-  house.server.reset();
-  house.desk.reset();  // before the box here
 }
 
 // --- One session a worker ------------------------------------------------------------------------

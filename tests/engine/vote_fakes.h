@@ -38,7 +38,7 @@ struct TestCertificates {
       make_server_certificate(folder / who, {"localhost", "127.0.0.1"}, 10);
       make_worker_certificate(folder / who, "ann", 10);
     }
-    make_worker_certificate(folder / "ours", "bob", 10);
+    for (const char* name : {"bob", "carol"}) make_worker_certificate(folder / "ours", name, 10);
     make_worker_certificate(folder / "ours", "expired", -1);
   }
 

@@ -114,7 +114,7 @@ class WorkerSession::Impl {
   /// One try to have a session, up to the welcome; where it fails, a pause before the next.
   void connect() {
     assert(!joined_);
-    if (client_.begin(kConnectSeconds) && client_.send(hello()) && client_.receive(message_)) {
+    if (client_.begin(std::min(kConnectSeconds, options_.give_up_seconds)) && client_.send(hello()) && client_.receive(message_)) {
       last_contact_ = Clock::now();
       pause_ = kFirstPause;
       last_problem_.clear();
