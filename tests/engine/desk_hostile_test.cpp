@@ -292,6 +292,8 @@ TEST(HostileBallots, come_before_the_welcome) {
   ASSERT_TRUE(impatient.send(house.good_ballot(2, 0, house.random_signs())));
   EXPECT_EQ(impatient.ended().kind, Kind::refused);
   EXPECT_EQ(house.refusals(), (Refusals{{"no_welcome", 1}}));
+  // Else it could be the newcomer that is admitted below.
+  ASSERT_TRUE(eventually([&] { return house.metric("signvote_workers_connected") == 0; }));
   DeskWorker honest(house, "worker-0");
   honest.call();
   house.admit();

@@ -6,7 +6,6 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -16,7 +15,6 @@
 #include <random>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -34,16 +32,6 @@
 
 namespace signvote {
 
-/// Waits, without a word on how long it may take unless it hangs.
-inline bool eventually(const std::function<bool()>& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + kHanging;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
-
 struct HouseOptions {
   std::size_t size = 1000;
   std::uint32_t workers = 3;
@@ -51,7 +39,6 @@ struct HouseOptions {
   bool tls = false;
   std::optional<std::string> allow = {};  // the text of an allow-list
   bool all_known = true;                  // worker-0 and so on own their slots already
-  bool wakes = true;  // false: who is replaced is not told before somebody wakes the server
 };
 
 class DeskHouse {
@@ -84,7 +71,7 @@ class DeskHouse {
     listen.hello_seconds = 600;
     listen.largest_message = most_message_bytes(options.size);
     server = std::make_unique<VoteServer>(listen, *desk);
-    if (options.wakes) desk->wake_with([this] { server->wake(); });
+    desk->wake_with([this] { server->wake(); });
   }
 
   static VoteServerOptions plain_options() {

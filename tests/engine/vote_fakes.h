@@ -13,6 +13,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,16 @@ namespace signvote {
 inline constexpr std::chrono::seconds kHanging{120};
 inline constexpr double kConnectSeconds = 120;
 inline constexpr std::size_t kLargest = 1000;
+
+/// Waits for what another thread does, without a word on how long it may take unless it hangs.
+inline bool eventually(const std::function<bool()>& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + kHanging;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
 
 /// Two authorities, each with a server and workers.
 struct TestCertificates {
@@ -112,6 +123,7 @@ class FakeDesk : public Desk {
     if (auto turned_away = at_the_door.find(name); turned_away != at_the_door.end())
       return turned_away->second;
     peers_.push_back(peer);
+    to_be_ended_.erase(name);  // that was the session before
     v1::ToWorker welcome;
     welcome.mutable_welcome()->set_config("for " + name);
     outbox_[name].emplace_front(serialised(welcome));
@@ -126,6 +138,7 @@ class FakeDesk : public Desk {
     changed_.notify_all();
   }
 
+  /// The session that this worker has now becomes unwanted.
   void end(const std::string& name, const Refusal& why) {
     const std::lock_guard lock(mutex_);
     to_be_ended_[name] = why;

@@ -146,20 +146,31 @@ TEST(VoteSession, never_has_more_than_a_message_waiting_for_a_slow_reader) {
 TEST(VoteSession, is_cut_if_it_is_unwanted_though_its_worker_does_not_read) {
   FakeDesk desk;
   VoteServer server(server_options(), desk);
-  TestWorker worker(server), other(server, "bob");
+  TestWorker worker(server);
   for (int i = 0; i < 12; ++i) desk.give("ann", verdict(1, std::string(16 << 20, 'v')));
   server.wake();
-  ASSERT_TRUE(desk.wait_for([&] { return desk.handed_out_locked() > 2; }));  // none of which is read
+  ASSERT_TRUE(desk.wait_for([&] { return desk.handed_out_locked() > 1; }));  // none of which is read
   desk.end("ann", {Refusal::Kind::replaced, "replaced", "another took the place"});
   server.wake();
-  EXPECT_TRUE(desk.wait_for_sessions(1)) << "its memory must not wait for a worker that never reads";
+  EXPECT_TRUE(desk.wait_for_sessions(0)) << "its memory must not wait for a worker that never reads";
   ASSERT_EQ(desk.refusals().size(), 1U);
   EXPECT_EQ(desk.refusals()[0].refusal.reason, "replaced");
-  desk.end("bob", {Refusal::Kind::not_allowed, "no_longer_allowed", "taken off the list"});
-  server.wake();
-  EXPECT_FALSE(other.receive());
-  EXPECT_NE(other->end().text.find("taken off the list"), std::string::npos) << "who reads is told why";
+}
+
+TEST(VoteSession, is_told_why_it_is_unwanted_if_nothing_is_on_its_way) {
+  FakeDesk desk;
+  VoteServer server(server_options(), desk);
+  // A worker that has its welcome cannot know whether the server has noticed that it has left: where it has
+  // not, the session is cut without a reason, and tried again.
+  EXPECT_TRUE(eventually([&] {
+    TestWorker worker(server);
+    desk.end("ann", {Refusal::Kind::not_allowed, "no_longer_allowed", "taken off the list"});
+    server.wake();
+    EXPECT_FALSE(worker.receive());
+    return worker->end().text.find("taken off the list") != std::string::npos;
+  }));
   EXPECT_TRUE(desk.wait_for_sessions(0));
+  EXPECT_EQ(desk.refusals().back().refusal.reason, "no_longer_allowed");
 }
 
 TEST(VoteSession, can_be_read_to_its_end_though_nothing_can_be_sent) {
@@ -172,10 +183,11 @@ TEST(VoteSession, can_be_read_to_its_end_though_nothing_can_be_sent) {
   for (std::uint64_t round = 1; round <= 3; ++round) desk.give("ann", verdict(round));
   desk.give("ann", Session::Goodbye{});
   server.wake();
-  ASSERT_TRUE(desk.wait_for_sessions(0)) << "the worker's own thread has read it all";
+  ASSERT_TRUE(desk.wait_for_sessions(0));
   while (worker->send(ballot(0))) std::this_thread::yield();
   for (std::uint64_t round = 1; round <= 3; ++round) {
-    EXPECT_TRUE(worker->has_message());
+    // The server has sent it all, but the worker's own thread may not have read it yet.
+    EXPECT_TRUE(eventually([&] { return worker->has_message(); }));
     ASSERT_TRUE(worker.receive());
     EXPECT_EQ(worker.last().verdict().open_round(), round);
   }
@@ -351,9 +363,10 @@ TEST(VoteSession, a_worker_finds_the_server_again) {
   EXPECT_FALSE(worker.receive());
   server = std::make_unique<VoteServer>(options, desk);
   for (int i = 0; i < 3; ++i) {  // a session may also follow another on the same connection
-    ASSERT_TRUE(worker->begin(kConnectSeconds)) << worker->end().text;
-    ASSERT_TRUE(worker->send(hello()));
-    ASSERT_TRUE(worker.receive());
+    // More than once if the worker has not noticed yet that the old connection is gone.
+    ASSERT_TRUE(eventually([&] {
+      return worker->begin(kConnectSeconds) && worker->send(hello()) && worker.receive();
+    })) << worker->end().text;
     EXPECT_EQ(worker.last().welcome().config(), "for ann");
   }
   worker->end();

@@ -8,11 +8,11 @@ import subprocess
 import sys
 import unittest
 
-import lab
-from chaos import wait_until
-from helper import TIMEOUT, Case, main
-from lab import Lab
+from command_line import Case, main
+import network_lab
+from network_lab import Lab
 from processes import has_ended
+from waiting import TIMEOUT, wait_until
 
 RECEIVE = """
 import socket, time
@@ -119,7 +119,7 @@ class Network(Case):
                     subprocess.run(["tc", "-n", link[0], "qdisc", "del", "dev", link[1], "root"], check=True)
                 self.assertGreaterEqual(self.send(lab, [(0, 1)], 1_000_000), 0.8 * 8 / 40)
 
-    def test_without_a_limit(self):
+    def test_a_link_without_a_limit_has_none(self):
         lab = self.make(hosts=2)
         self.send(lab, [(0, 1)], 1_000_000)
         self.assertGreaterEqual(lab.counters(1)["rx"], 1_000_000)
@@ -139,19 +139,19 @@ class Network(Case):
     def test_nothing_is_left_behind(self):
         with Lab(hosts=2, mbit=10) as made:
             name = made.folder.name
-            self.assertIn(name, lab.names())
+            self.assertIn(name, network_lab.names())
             process = made.popen(1, ["sleep", "1000"])
             self.wait_for_program(process.pid, "sleep")
             self.assertNotEqual(made.namespace(0), made.namespace(1))
         self.assertEqual(process.wait(TIMEOUT), -signal.SIGKILL)
-        self.assertNotIn(name, lab.names())
+        self.assertNotIn(name, network_lab.names())
         self.assertNotIn(name, subprocess.run(["ip", "netns"], capture_output=True, text=True).stdout)
 
-    def test_a_killed_process_s_lab_is_removed_by_the_next(self):
+    def test_the_lab_of_a_killed_process_is_removed_by_the_next(self):
         code = (
             "import sys, time\n"
             f"sys.path.insert(0, {str(pathlib.Path(__file__).parent)!r})\n"
-            "from lab import Lab\n"
+            "from network_lab import Lab\n"
             "made = Lab(hosts=2, mbit=10)\n"
             "process = made.popen(0, ['sleep', '1000'], stdout=2)\n"
             "print(made.folder.name, process.pid, flush=True)\n"
@@ -161,12 +161,12 @@ class Network(Case):
             try:
                 name, pid = maker.stdout.readline().split()
                 with Lab(hosts=1):
-                    self.assertIn(name, lab.names())  # the living keep theirs
+                    self.assertIn(name, network_lab.names())  # the living keep theirs
                     self.wait_for_program(pid, "sleep")
             finally:
                 maker.kill()
         with Lab(hosts=1) as another:
-            self.assertNotIn(name, lab.names())
+            self.assertNotIn(name, network_lab.names())
             self.assertNotEqual(name, another.folder.name)
         # Whoever inherited it may not have asked for its exit code yet.
         wait_until(f"{pid} has ended", lambda: has_ended(pid))
@@ -195,8 +195,14 @@ class Network(Case):
 
     def test_mpi_ranks_have_their_environment_and_host_names(self):
         lab = self.make(hosts=2)
-        result = lab.mpirun(["sh", "-c", "echo $(hostname) $SIGNVOTE_LAB"], ranks=[1, 2], env={"SIGNVOTE_LAB": "here"},
-                            capture_output=True, text=True, timeout=TIMEOUT)  # fmt: skip
+        result = lab.mpirun(
+            ["sh", "-c", "echo $(hostname) $SIGNVOTE_LAB"],
+            ranks=[1, 2],
+            env={"SIGNVOTE_LAB": "here"},
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+        )
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(sorted(result.stdout.splitlines()), ["10.77.0.1 here", "10.77.0.2 here", "10.77.0.2 here"])
         self.assertFalse(re.match(r"10\.77", os.uname().nodename))

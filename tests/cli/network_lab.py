@@ -85,8 +85,8 @@ class Lab:
                 _do("ip", "-n", namespace, "link", "set", interface, "gso_max_segs", 1)
                 if self.mbit is not None:
                     # A burst of not three frames: what is short must not slip through faster than the line.
-                    _do("tc", "-n", namespace, "qdisc", "add", "dev", interface, "root", "tbf",
-                        "rate", f"{self.mbit}mbit", "burst", "4kb", "latency", "50ms")  # fmt: skip
+                    limit = f"rate {self.mbit}mbit burst 4kb latency 50ms".split()
+                    _do("tc", "-n", namespace, "qdisc", "add", "dev", interface, "root", "tbf", *limit)
                 _do("ip", "-n", namespace, "link", "set", interface, "up")
             _do("ip", "-n", inside, "link", "set", "lo", "up")
             _do("ip", "-n", inside, "address", "add", f"{self.address(host)}/24", "dev", INTERFACE)
@@ -146,14 +146,23 @@ class Lab:
         ranks = [1] * self.hosts if ranks is None else ranks
         agent = self.folder / "agent"
         # Called as ssh would be. A host name of its own each, or Open MPI takes the hosts for one.
-        agent.write_text(f"#!/bin/sh\nhost=$1\nshift\nexec ip netns exec {self._name}-${{host##*.}} unshare --uts "
-                         'sh -c "hostname $host && exec $*"\n')  # fmt: skip
+        agent.write_text(
+            f"#!/bin/sh\nhost=$1\nshift\nexec ip netns exec {self._name}-${{host##*.}} unshare --uts "
+            'sh -c "hostname $host && exec $*"\n'
+        )
         agent.chmod(0o700)
         hostfile = self.folder / "hosts"
         hostfile.write_text("".join(f"{self.address(h)} slots={n}\n" for h, n in enumerate(ranks) if n))
-        settings = {"plm_rsh_agent": agent, "pml": "ob1", "btl": "self,tcp", "btl_tcp_if_include": interface,
-                    "oob_tcp_if_include": interface, "orte_tmpdir_base": self.folder, "mpi_yield_when_idle": 1,
-                    **(mca or {})}  # fmt: skip
+        settings = {
+            "plm_rsh_agent": agent,
+            "pml": "ob1",
+            "btl": "self,tcp",
+            "btl_tcp_if_include": interface,
+            "oob_tcp_if_include": interface,
+            "orte_tmpdir_base": self.folder,
+            "mpi_yield_when_idle": 1,
+            **(mca or {}),
+        }
         command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--hostfile", hostfile]
         command += ["-np", sum(ranks)]
         for name, value in settings.items():
