@@ -60,14 +60,13 @@ class Engine {
   /// Of this process's coordinates.
   virtual Tally& tally() = 0;
 
-  /// Every worker's half-errors over all coordinates, as of the last verdict or wait_for_all; empty for
-  /// Method::mv.
+  /// Every worker's half-errors over all coordinates, as of the last wait_for_all; empty for Method::mv.
   virtual std::vector<std::int64_t> total_half_errors() const = 0;
 
   virtual Traffic traffic() const = 0;
 
-  /// Returns when every process has called it. Call it once the tallies are restored: total_half_errors
-  /// then knows of all of them.
+  /// Returns when every process has called it. From then on total_half_errors is that of all processes'
+  /// tallies as they are now.
   virtual void wait_for_all() = 0;
 };
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "engine/mpi/mpi_engine.h"
+#include "engine/mpi/mpi_session.h"
 #include "signvote/error.h"
 
 namespace signvote {

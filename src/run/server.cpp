@@ -291,7 +291,7 @@ class Server {
   void listen() {
     desk_.emplace(config_, replicas_.size(), box_, *journal_, allowed_, owners_, metrics_, log_);
     listen_ = options_.listen;
-    listen_.largest_message = kHeaderBytes + 2 * ((replicas_.size() + 7) / 8);
+    listen_.largest_message = most_message_bytes(replicas_.size());
     listen_.workers = *config_.workers;
     server_.emplace(listen_, *desk_);
     desk_->wake_with([this] { server_->wake(); });

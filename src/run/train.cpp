@@ -15,6 +15,7 @@
 #include "engine/local/local_engine.h"
 #include "engine/mpi/mpi_engine.h"
 #include "run/checkpoint.h"
+#include "run/host_workers.h"
 #include "run/learner.h"
 #include "run/ranks.h"
 #include "run/record.h"
@@ -87,7 +88,6 @@ class Run {
   TrainResult go() {
     const std::uint64_t last = std::min(config_.rounds, hooks_.pause_after);
     bool stopped = alone() && stop_requested();
-    engine_->wait_for_all();  // from here on the totals are those of all shards
     while (rounds_ < last && !stopped) {
       const double loss = round(stopped);
       ++rounds_;
@@ -99,6 +99,7 @@ class Run {
         hooks_.progress({{}, rounds_, config_.rounds, record_->accuracy(), loss, evaluated});
     }
     const bool finished = rounds_ == config_.rounds;
+    if (finished) engine_->wait_for_all();  // so that the totals are those of all shards
     if (record_ && (finished || stopped)) record_->write_model();
     if (record_ && finished)
       record_->write_summary(progress(), engine_->tally(), engine_->total_half_errors(),

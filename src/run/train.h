@@ -14,7 +14,7 @@
 #include <functional>
 #include <string>
 
-#include "engine/mpi/mpi_engine.h"
+#include "engine/mpi/mpi_session.h"
 #include "learn/dataset.h"
 #include "report/progress.h"
 #include "run/config.h"

@@ -1,7 +1,7 @@
-// Run by mpirun, with any number of ranks: an MpiEngine next to a LocalEngine that is fed with all ballots
-// in every rank. Whatever a rank finds wrong ends the whole job with exit code 1.
+// Run by mpirun, with any number of ranks. Every rank has an MpiEngine and, to compare, a LocalEngine that
+// gets all ballots. Whatever a rank finds wrong ends the whole job with exit code 1.
 //
-// mpi_engine_test            everything that a sound job does
+// mpi_engine_test            everything but the following
 // mpi_engine_test garbage X  the last rank sends garbage of kind X; all others must name it
 // mpi_engine_test forever    rounds without end, for mpi_death_test.py
 #include "engine/mpi/mpi_engine.h"
@@ -36,8 +36,8 @@ void require(bool good, const std::string& what) {
   session->abort(1);
 }
 
-/// The same in every rank: who is present, and how they vote. Workers differ in how often they are wrong and
-/// how often they abstain; some never do.
+/// Who is present in a round and how they vote, the same in every rank. Workers differ in how often they are
+/// wrong and how often they abstain; some never do.
 struct Round {
   std::vector<SignVector> ballots;
   std::vector<const SignVector*> present;
@@ -73,10 +73,21 @@ Round random_round(std::size_t size, std::uint32_t workers, std::mt19937_64& ran
   return round;
 }
 
-std::vector<std::vector<std::uint32_t>> random_hosts(std::uint32_t workers, std::mt19937_64& random) {
-  std::vector<std::uint32_t> batches(workers);
-  for (std::uint32_t& batch : batches) batch = static_cast<std::uint32_t>(random() % 50);
-  return host_workers(batches, session->ranks());
+using Hosts = std::vector<std::vector<std::uint32_t>>;
+
+/// Every rank hosts at least one worker.
+Hosts random_hosts(std::uint32_t workers, std::mt19937_64& random) {
+  Hosts hosts(session->ranks());
+  for (std::uint32_t m = 0; m < workers; ++m)
+    hosts[m < hosts.size() ? m : random() % hosts.size()].push_back(m);
+  return hosts;
+}
+
+/// Rank r hosts worker r.
+Hosts one_each() {
+  Hosts hosts;
+  for (std::uint32_t r = 0; r < session->ranks(); ++r) hosts.push_back({r});
+  return hosts;
 }
 
 /// Lets the workers of this rank vote, from a pool's threads.
@@ -136,7 +147,6 @@ void decides_what_one_process_decides(std::uint64_t seed, std::size_t size, std:
     const Outcome got = play(one, round, pool, session->rank() == stopper);
     const Outcome expected = play(local, round, pool, stopper < session->ranks());
     require_same(got, expected, where);
-    require(one.total_half_errors() == local.total_half_errors(), "the totals, " + where);
     require(one.tally().weighted() == local.tally().weighted(), "whether it is weighted, " + where);
     ballots += expected.present;
     for (const Traffic& traffic : traffic_of_all(one.traffic()))
@@ -144,12 +154,14 @@ void decides_what_one_process_decides(std::uint64_t seed, std::size_t size, std:
     require(one.traffic().ballots == ballots, "the ballots counted, " + where);
   };
   for (std::size_t t = 0; t < rounds / 2; ++t) play_both(engine, t);
+  engine.wait_for_all();
+  require(engine.total_half_errors() == local.total_half_errors(), "the totals");
   require(engine.traffic().verdicts == rounds / 2, "the verdicts counted");
   require((engine.traffic().verdict_bytes > 0) == (session->ranks() > 1),
           "nothing goes from a rank to itself");
   require(engine.tally().snapshot() == cut(local.tally(), session->ranks())[session->rank()], "the snapshot");
 
-  // The rest of the run with shards that were cut for other numbers of ranks.
+  // The rest of the run, restored from the shards of another number of ranks.
   MpiEngine resumed(*session, mpi_options);
   const auto saved = cut(local.tally(), 1 + static_cast<std::uint32_t>(random() % 9));
   resumed.tally().restore(std::vector<std::span<const std::byte>>(saved.begin(), saved.end()));
@@ -159,13 +171,12 @@ void decides_what_one_process_decides(std::uint64_t seed, std::size_t size, std:
   for (std::size_t t = rounds / 2; t < rounds; ++t) play_both(resumed, t);
 }
 
-/// What a rank sends must not grow with the number of ranks, but for headers and trailers.
+/// What a rank sends must not grow with the number of ranks, except for what is around the signs.
 void sends_no_more_with_more_ranks() {
   const std::uint32_t ranks = session->ranks();
   const std::size_t size = 64'000;
   std::mt19937_64 random(1);
-  const std::vector<std::uint32_t> batches(ranks, 8);
-  MpiEngine engine(*session, {{Method::it, ranks, 0, size, 2, 10}, 1, host_workers(batches, ranks), {}, {}});
+  MpiEngine engine(*session, {{Method::it, ranks, 0, size, 2, 10}, 1, one_each(), {}, {}});
   Round round = random_round(size, ranks, random);
   for (std::uint32_t m = 0; m < ranks; ++m) {
     round.present[m] = &round.ballots[m];
@@ -174,21 +185,22 @@ void sends_no_more_with_more_ranks() {
   ThreadPool pool(1);
   play(engine, round, pool, false);
   const Traffic traffic = engine.traffic();
-  const std::uint64_t around = ranks * (kHeaderBytes + 100 + 8 * ranks);
+  const std::uint64_t around = ranks * (100);
   require(traffic.ballot_bytes <= ranks * (size / 8 + around), "ballots take too much");
   require(traffic.verdict_bytes <= 2 * size / 8 + around, "verdicts take too much");
 }
 
-/// How often this thread has given up the processor to wait for something; not how often it had to.
+/// How often this thread has slept or waited; not how often it was interrupted.
 long sleeps() {
   rusage usage{};
   getrusage(RUSAGE_THREAD, &usage);
   return usage.ru_nvcsw;
 }
 
-constexpr int kReportTag = 99;  // of the test alone; not one of the engine's
+constexpr int kReportTag = 99;  // the engine does not use it
 
-/// To rank 0, from within a wait of the engine's: it is the same thread that talks to MPI there.
+/// Tells rank 0 that this rank has got so far. It may be called while the engine waits, because it is called
+/// in the thread that uses MPI.
 void report() { mpi::check(MPI_Send(nullptr, 0, MPI_BYTE, 0, kReportTag, MPI_COMM_WORLD), "in the test"); }
 
 void wait_for_reports() {
@@ -200,8 +212,8 @@ void wait_for_reports() {
   }
 }
 
-/// Rank 0 is slow: it holds back until all others say what they have seen meanwhile. They leave it the
-/// processor, and say once that a stop has to wait.
+/// Ranks that wait for a slow one sleep, and say once that a stop has to wait. Rank 0 is the slow one: it
+/// takes part in a round only after all others have reported what they were to see meanwhile.
 void waits_quietly() {
   using Clock = std::chrono::steady_clock;
   constexpr int kLooks = 200;
@@ -213,12 +225,7 @@ void waits_quietly() {
   int told = 0, looks = 0;
   Clock::time_point first_look, begun;
   long first_sleep = 0;
-  MpiEngineOptions options{{Method::it, ranks, 0, 1000, 2, 10},
-                           3,
-                           host_workers(std::vector<std::uint32_t>(ranks, 1), ranks),
-                           {},
-                           {},
-                           kPatience};
+  MpiEngineOptions options{{Method::it, ranks, 0, 1000, 2, 10}, 3, one_each(), {}, {}, kPatience};
   options.stop_while_waiting = [&] {
     ++told;
     require(asked, "told of a stop that nobody asked for");
@@ -232,7 +239,8 @@ void waits_quietly() {
       first_sleep = sleeps();
     }
     if (looks != kLooks) return false;
-    // A sleep of 0.2 ms after each: a busy machine may make them longer, nothing makes them shorter.
+    // After each look comes a sleep of 0.2 ms. A busy machine may make it longer, but nothing makes it
+    // shorter.
     const std::chrono::duration<double, std::milli> took = Clock::now() - first_look;
     require(took.count() > 0.15 * kLooks && sleeps() - first_sleep > kLooks / 2,
             fmt::format("{} looks in {:.1f} ms of waiting, with {} sleeps", looks, took.count(),
@@ -247,7 +255,7 @@ void waits_quietly() {
     play(engine, random_round(1000, ranks, random), pool, false);
   };
   engine.wait_for_all();
-  if (slow) wait_for_reports();  // of so many looks
+  if (slow) wait_for_reports();  // of kLooks looks
   play_one();
   require(told == 0, "told of a stop that nobody asked for");
   asked = true;
@@ -256,18 +264,27 @@ void waits_quietly() {
   if (slow) std::this_thread::sleep_for(3 * kPatience);
   play_one();
   if (slow)
-    require(told <= 1, fmt::format("told {} times", told));  // it may have had to wait for others as well
+    require(told <= 1, fmt::format("told {} times", told));  // because it may have waited for others, too
   else
     require(told == 1, fmt::format("told {} times", told));
 }
 
-/// The ballots on the last shard are exactly one piece: an empty one must follow.
+/// A rank's message about the only worker that it hosts.
+std::vector<std::byte> ballot_message(const mpi::MessageId& id, SignView signs) {
+  mpi::EncodedSlice slice;
+  mpi::encode_slice(signs, slice);
+  std::vector<std::byte> bytes;
+  mpi::encode_ballots(id, false, std::vector<mpi::SentBallot>{{0.0, &slice}}, bytes);
+  return bytes;
+}
+
+/// A message that is exactly one piece must be followed by an empty one. The last shard's ballots are.
 void sends_exactly_a_piece() {
   const std::uint32_t ranks = session->ranks();
-  constexpr std::size_t kLastShard = 8 * (mpi::kPieceBytes - kHeaderBytes - 18);
+  constexpr std::size_t kLastShard = 8 * (mpi::kPieceBytes - 42);
   const std::size_t size = (SignVector::words(kLastShard) * ranks - 1) * 64 + kLastShard % 64;
   const TallyOptions options{Method::it, ranks, 0, size, 1, 10};
-  const auto hosts = host_workers(std::vector<std::uint32_t>(ranks, 1), ranks);
+  const auto hosts = one_each();
   LocalEngine local(options, 3);
   MpiEngine engine(*session, {options, 3, hosts, {}, {}});
   ThreadPool pool(1);
@@ -281,10 +298,8 @@ void sends_exactly_a_piece() {
     }
     for (const SignVector& ballot : round.ballots) round.present.push_back(&ballot);
     round.losses.resize(ranks);
-    SignVector joined;
-    std::vector<std::byte> bytes;
-    mpi::encode_ballots({3, t}, 0, mpi::shard_of(size, ranks, ranks - 1), {round.present.data(), 1},
-                        {false, {1}, {0.0}}, joined, bytes);
+    const std::vector<std::byte> bytes =
+        ballot_message({3, t, 0}, mpi::slice(round.ballots[0], mpi::shard_of(size, ranks, ranks - 1)));
     require(bytes.size() == mpi::kPieceBytes, fmt::format("a message of {} bytes", bytes.size()));
     require_same(play(engine, round, pool, false), play(local, round, pool, false), "exactly a piece");
   }
@@ -298,26 +313,23 @@ void names_the_first_problem() {
           "the first problem");
 }
 
-/// The last rank does not use its engine in the third round, but sends this instead of its ballots.
+/// In the third round the last rank sends something else instead of its ballots.
 void garbage(const std::string& kind) {
   constexpr std::size_t kSize = 1000;
   const std::uint32_t ranks = session->ranks();
   const std::uint32_t liar = ranks - 1;
   std::mt19937_64 random(4);
   ThreadPool pool(1);
-  const auto hosts = host_workers(std::vector<std::uint32_t>(ranks, 1), ranks);
+  const auto hosts = one_each();
   MpiEngine engine(*session, {{Method::it, ranks, 0, kSize, 2, 10}, 3, hosts, {}, {}});
   for (int t = 0; t < 2; ++t) play(engine, random_round(kSize, ranks, random), pool, false);
   const Round round = random_round(kSize, ranks, random);
   if (session->rank() == liar) {
-    static std::vector<std::vector<std::byte>> messages(liar);  // some are never received
+    static std::vector<std::vector<std::byte>> messages(liar);  // static, because some are never received
     for (std::uint32_t to = 0; to < liar; ++to) {
       std::vector<std::byte>& bytes = messages[to];
-      SignVector joined;
       const std::uint64_t about = kind == "round" ? 1 : 2;
-      mpi::encode_ballots({3, about}, hosts[liar][0], mpi::shard_of(kSize, ranks, to),
-                          std::vector<const SignVector*>{&round.ballots[0]}, {false, {1}, {0.0}}, joined,
-                          bytes);
+      bytes = ballot_message({3, about, liar}, mpi::slice(round.ballots[0], mpi::shard_of(kSize, ranks, to)));
       if (kind == "random")
         std::generate(bytes.begin(), bytes.end(), [&] { return static_cast<std::byte>(random()); });
       if (kind == "long") bytes.resize(100'000);
@@ -344,11 +356,7 @@ void garbage(const std::string& kind) {
   const std::uint32_t ranks = session->ranks();
   std::mt19937_64 random(5);
   ThreadPool pool(1);
-  MpiEngine engine(*session, {{Method::it, ranks, 0, 5000, 2, 10},
-                              3,
-                              host_workers(std::vector<std::uint32_t>(ranks, 1), ranks),
-                              {},
-                              {}});
+  MpiEngine engine(*session, {{Method::it, ranks, 0, 5000, 2, 10}, 3, one_each(), {}, {}});
   for (int t = 0;; ++t) {
     play(engine, random_round(5000, ranks, random), pool, false);
     std::this_thread::sleep_for(milliseconds(1));

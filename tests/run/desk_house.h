@@ -84,7 +84,7 @@ class DeskHouse {
         });
     VoteServerOptions listen = options.tls ? server_options() : plain_options();
     listen.hello_seconds = 600;
-    listen.largest_message = kHeaderBytes + 2 * ((options.size + 7) / 8);
+    listen.largest_message = most_message_bytes(options.size);
     server = std::make_unique<VoteServer>(listen, *desk);
     if (options.wakes) desk->wake_with([this] { server->wake(); });
   }
