@@ -231,16 +231,6 @@ TrainResult train(const TrainConfig& config, const Dataset& dataset, const Train
   return run->go();
 }
 
-TrainConfig load_run(const fs::path& folder) {
-  if (!fs::exists(folder / "config.toml"))
-    throw ConfigError(fmt::format("'{}' holds no run: it has no config.toml", folder.string()));
-  TrainConfig config;
-  read_config(folder / "config.toml", config);
-  config.out = folder.string();
-  resolve(config);
-  return config;
-}
-
 void fork_run(const fs::path& from, const TrainConfig& config) {
   auto state = load_checkpoint(from);
   if (!state || config.tally_method() != Method::mv || state->progress.rounds > config.initial_rounds)

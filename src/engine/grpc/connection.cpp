@@ -8,8 +8,8 @@
 #include <exception>
 #include <utility>
 
+#include "certs/certificates.h"
 #include "engine/grpc/address.h"
-#include "engine/grpc/certificates.h"
 #include "engine/grpc/vote.pb.h"
 
 namespace signvote {
