@@ -1,7 +1,9 @@
 // Each kernel against its limit: a plain stream over the same bytes, on the same threads.
 // One JSON object a line.
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -69,7 +71,7 @@ struct Problem {
       : n(coordinates),
         m(workers),
         words((coordinates + kBits - 1) / kBits),
-        planes(2 * workers * words),
+        planes(2 * workers, std::vector<std::uint64_t>(words)),
         verdict(2 * words),
         counts((words + kernels::kBlockWords - 1) / kernels::kBlockWords * kernels::kBlockCounts * workers),
         values(words * kBits) {
@@ -84,12 +86,16 @@ struct Problem {
     for (std::size_t i = 0; i < words * kBits; ++i)
       values.data()[i] = i % 8 == 0 ? 0.0F : static_cast<float>(static_cast<std::int64_t>(source())) * 1e-20F;
   }
-  std::uint64_t* present(std::size_t w) { return planes.data() + 2 * w * words; }
-  std::uint64_t* negative(std::size_t w) { return planes.data() + (2 * w + 1) * words; }
+  std::uint64_t* present(std::size_t w) { return planes[2 * w].data(); }
+  std::uint64_t* negative(std::size_t w) { return planes[2 * w + 1].data(); }
+  double planes_bytes() const { return 8.0 * static_cast<double>(planes.size() * words); }
   kernels::Planes ballot(std::size_t w) { return {present(w), negative(w)}; }
 
   std::size_t n, m, words;
-  Lines<std::uint64_t> planes, verdict;
+  // One allocation for each, as in a SignVector. Large ones begin at the same place of a page, and so
+  // compete for the same sets of the first-level cache.
+  std::vector<std::vector<std::uint64_t>> planes;
+  Lines<std::uint64_t> verdict;
   Lines<std::uint16_t> counts;
   Lines<float> values;
 };
@@ -100,15 +106,19 @@ class Eviction {
   explicit Eviction(Crew& crew) : crew_(crew) {}
   void operator()() {
     crew_.run([this](std::size_t t) {
-      const auto [first, last] = share(kBytes / 8, t, crew_.size());
+      const auto [first, last] = share(memory_.bytes() / 8, t, crew_.size());
       read_write_stream(memory_.data() + first, (last - first) * 8);
     });
   }
 
  private:
-  static constexpr std::size_t kBytes = std::size_t{96} << 20;
+  /// Twice the last-level cache, as far as the system knows it.
+  static std::size_t bytes() {
+    const auto known = static_cast<std::size_t>(std::max(0L, sysconf(_SC_LEVEL3_CACHE_SIZE)));
+    return std::max(std::size_t{96} << 20, 2 * known);
+  }
   Crew& crew_;
-  Lines<std::uint64_t> memory_{kBytes / 8};
+  Lines<std::uint64_t> memory_{bytes() / 8};
 };
 
 /// Runs kernel and stream in turn, each on the words of its thread: with all in the caches that fits
@@ -147,7 +157,7 @@ void run(std::size_t n, std::size_t m, Crew& crew, double budget) {
   std::uint64_t* out_present = p.verdict.data();
   std::uint64_t* out_negative = p.verdict.data() + p.words;
   const auto counts_bytes = static_cast<double>(p.counts.bytes());
-  const auto planes_bytes = static_cast<double>(p.planes.bytes());
+  const double planes_bytes = p.planes_bytes();
   const auto verdict_bytes = static_cast<double>(p.verdict.bytes());
 
   const auto counters_stream = [&](Share s) {
@@ -155,16 +165,18 @@ void run(std::size_t n, std::size_t m, Crew& crew, double budget) {
   };
   compare(
       "vote_and_count", p, crew, 2 * counts_bytes + planes_bytes + verdict_bytes, 2 * counts_bytes, budget,
-      [&](Share s) { kernels::weighted_vote(voters, clip, s.first, s.last, out_present, out_negative); },
+      [&](Share s) {
+        std::vector<std::int64_t> new_half_errors(m);
+        kernels::weighted_vote(voters, clip, s.first, s.last, out_present, out_negative,
+                               new_half_errors.data());
+      },
       [&](Share s) { counters_stream(s); });
   compare(
       "count", p, crew, 2 * counts_bytes + planes_bytes + verdict_bytes, 2 * counts_bytes, budget / 4,
       [&](Share s) {
-        constexpr std::size_t kTask = 128;  // words, as in the tally
-        for (std::size_t word = s.first; word < s.last; word += kTask)
-          for (std::size_t w = 0; w < m; ++w)
-            kernels::count_half_errors(ballots[w], {out_present, out_negative}, word,
-                                       std::min(word + kTask, s.last), voters[w].half_errors);
+        std::vector<std::int64_t> new_half_errors(m);
+        kernels::count_half_errors(voters, {out_present, out_negative}, s.first, s.last,
+                                   new_half_errors.data());
       },
       counters_stream);
   compare(
@@ -172,8 +184,7 @@ void run(std::size_t n, std::size_t m, Crew& crew, double budget) {
       [&](Share s) { kernels::majority(ballots, s.first, s.last, out_present, out_negative); },
       [&](Share s) {
         std::uint64_t sum = 0;
-        for (std::size_t plane = 0; plane < 2 * m; ++plane)
-          sum += read_stream(p.planes.data() + plane * p.words + s.first, (s.last - s.first) * 8);
+        for (const auto& plane : p.planes) sum += read_stream(plane.data() + s.first, (s.last - s.first) * 8);
         sink = sum;
       });
   if (m != 15) return;  // the others do not depend on it

@@ -62,15 +62,17 @@ struct Voter {
 };
 
 /// For the words [first, last): U_n = sign(sum_m weight(c_{m,n}, t_m, clip) * Y_{m,n}), with weight as
-/// in weight.h, where a sum of zero abstains; then c_{m,n} += 1 - Y_{m,n} * U_n. In one pass: while a
+/// in weight.h, where a sum of zero abstains; then the count of half-errors, as below. In one pass: while a
 /// block of counts is in the cache. REQUIRES: `first` begins a block.
 void weighted_vote(std::span<const Voter> voters, std::int16_t clip, std::size_t first, std::size_t last,
-                   std::uint64_t* present, std::uint64_t* negative) noexcept;
+                   std::uint64_t* present, std::uint64_t* negative, std::int64_t* new_half_errors) noexcept;
 
-/// c_n += 1 - Y_n * U_n for the words [first, last): agreement 0, an abstention on either side 1,
-/// contradiction 2. REQUIRES: `first` begins a block.
-void count_half_errors(const Planes& ballot, const Planes& verdict, std::size_t first, std::size_t last,
-                       const Counts& half_errors) noexcept;
+/// c_{m,n} += 1 - Y_{m,n} * U_n for the words [first, last): agreement 0, an abstention on either side 1,
+/// contradiction 2. Their sum over n, with those past the last coordinate, which count 1 each, is added to
+/// new_half_errors[m]. Fastest where the voters' blocks follow each other in memory.
+/// REQUIRES: `first` begins a block.
+void count_half_errors(std::span<const Voter> voters, const Planes& verdict, std::size_t first,
+                       std::size_t last, std::int64_t* new_half_errors) noexcept;
 
 /// The instruction sets that this machine can run, best first; and the use of one of them, or of the
 /// best again (""), from then on in all threads. For tests and benchmarks.

@@ -73,16 +73,19 @@ inline std::uint16_t& count_at(const Counts& counts, std::size_t i) {
   return counts.block(i / kBlockCounts)[i % kBlockCounts];
 }
 
-inline void count_all(const Planes& ballot, const Planes& verdict, std::size_t first, std::size_t last,
-                      const Counts& half_errors) {
-  for (std::size_t i = first * kBits; i < last * kBits; ++i) {
-    std::uint16_t& count = count_at(half_errors, i);
-    count = static_cast<std::uint16_t>(count + 1 - sign_at(ballot, i) * sign_at(verdict, i));
-  }
+inline void count_all(std::span<const Voter> voters, const Planes& verdict, std::size_t first,
+                      std::size_t last, std::int64_t* new_half_errors) {
+  for (std::size_t m = 0; m < voters.size(); ++m)
+    for (std::size_t i = first * kBits; i < last * kBits; ++i) {
+      const int more = 1 - sign_at(voters[m].ballot, i) * sign_at(verdict, i);
+      std::uint16_t& count = count_at(voters[m].half_errors, i);
+      count = static_cast<std::uint16_t>(count + more);
+      new_half_errors[m] += more;
+    }
 }
 
 inline void vote_all(std::span<const Voter> voters, std::int16_t clip, std::size_t first, std::size_t last,
-                     std::uint64_t* present, std::uint64_t* negative) {
+                     std::uint64_t* present, std::uint64_t* negative, std::int64_t* new_half_errors) {
   for (std::size_t word = first; word < last; ++word) {
     std::array<std::int64_t, kBits> sums{};
     for (const Voter& voter : voters)
@@ -94,8 +97,7 @@ inline void vote_all(std::span<const Voter> voters, std::int16_t clip, std::size
       }
     decide_word(sums, present[word], negative[word]);
   }
-  for (const Voter& voter : voters)
-    count_all(voter.ballot, {present, negative}, first, last, voter.half_errors);
+  count_all(voters, {present, negative}, first, last, new_half_errors);
 }
 
 }  // namespace signvote::kernels::plain

@@ -109,42 +109,73 @@ HWY_INLINE V16 weights(V16 half_errors, hn::Vec<hn::ScalableTag<float>> twice_ro
   return hn::Min(hn::Max(units, least), most);
 }
 
-/// 1 - Y * U for a chunk, looked up at 3 * U + Y + 4.
-class HalfErrors {
+/// Fetches a chunk of counts four blocks before its turn: they are used in the order of memory. Past the
+/// end, this does nothing.
+HWY_INLINE void fetch_ahead(const void* counts) {
+  constexpr std::size_t kLine = 64;  // bytes
+  for (std::size_t i = 0; i < kChunk * sizeof(std::uint16_t); i += kLine)
+    hwy::Prefetch(static_cast<const std::uint8_t*>(counts) + 4 * kBlockCounts * sizeof(std::uint16_t) + i);
+}
+
+/// Fetches a cache line of each plane. There are too many streams of them for the hardware to follow.
+HWY_INLINE void fetch_ahead(std::span<const Voter> voters, std::size_t word) {
+  for (const Voter& voter : voters) {
+    hwy::Prefetch(voter.ballot.present + word + 2 * kBlockWords);
+    hwy::Prefetch(voter.ballot.negative + word + 2 * kBlockWords);
+  }
+}
+
+/// The verdict on a block of coordinates, and the count of half-errors by it.
+class BlockCount {
  public:
-  HalfErrors() {
+  BlockCount() {
     constexpr std::array<std::int8_t, 16> kTable = {0, 1, 2, 1, 1, 1, 2, 1, 0};
     table_ = hn::LoadDup128(I8(), kTable.data());
   }
 
-  /// What `add` needs of the verdict's signs.
-  static HWY_INLINE V8 row_of(V8 verdict) {
-    return hn::Add(hn::Add(hn::Set(I8(), 4), verdict), hn::Add(verdict, verdict));
+  /// The verdict's signs on a chunk.
+  HWY_INLINE void set(std::size_t chunk, V8 signs) {
+    rows_[chunk] = hn::Add(hn::Add(hn::Set(I8(), 4), signs), hn::Add(signs, signs));
   }
 
-  /// c += 1 - Y * U.
-  HWY_INLINE void add(V8 signs, V8 row, std::uint16_t* counts) const {
+  /// c += 1 - Y * U, which is looked up at 3 * U + Y + 4, for the counts of a voter whose signs are
+  /// signs_at(chunk). Returns the sum of what was added.
+  template <class SignsAt>
+  HWY_INLINE std::int64_t count(std::uint16_t* counts, std::size_t chunks, const SignsAt& signs_at) const {
     const hn::ScalableTag<std::uint16_t> d;
-    const auto more = hn::BitCast(d, hn::TableLookupBytes(table_, hn::Add(row, signs)));
-    hn::StoreU(hn::Add(hn::LoadU(d, counts), hn::And(more, hn::Set(d, 0xff))), d, counts);
-    hn::StoreU(hn::Add(hn::LoadU(d, counts + kLanes), hn::ShiftRight<8>(more)), d, counts + kLanes);
+    const hn::ScalableTag<std::uint8_t> u8;
+    static_assert(2 * kBlockChunks <= 255, "bytes hold their sums");
+    auto sums = hn::Zero(u8);
+    for (std::size_t c = 0; c < chunks; ++c, counts += kChunk) {
+      const auto more = hn::BitCast(d, hn::TableLookupBytes(table_, hn::Add(rows_[c], signs_at(c))));
+      sums = hn::Add(sums, hn::BitCast(u8, more));
+      hn::StoreU(hn::Add(hn::LoadU(d, counts), hn::And(more, hn::Set(d, 0xff))), d, counts);
+      hn::StoreU(hn::Add(hn::LoadU(d, counts + kLanes), hn::ShiftRight<8>(more)), d, counts + kLanes);
+    }
+    const hn::ScalableTag<std::uint64_t> u64;
+    return static_cast<std::int64_t>(hn::GetLane(hn::SumOfLanes(u64, hn::SumsOf8(sums))));
   }
 
  private:
   V8 table_;
+  V8 rows_[kBlockChunks];  // a plain array: std::array's own functions are compiled for no target
 };
 
-void count_all(const Planes& ballot, const Planes& verdict, std::size_t first, std::size_t last,
-               const Counts& half_errors) {
+void count_all(std::span<const Voter> voters, const Planes& verdict, std::size_t first, std::size_t last,
+               std::int64_t* new_half_errors) {
+  if (voters.empty()) return;
   const Signs signs;
-  const HalfErrors half;
+  BlockCount block_count;
   for (std::size_t word = first; word < last; word += kBlockWords) {
-    std::uint16_t* counts = half_errors.block(word / kBlockWords);
+    fetch_ahead(voters, word);
     const std::size_t chunks = std::min(kBlockWords, last - word) * kChunks;
-    for (std::size_t c = 0; c < chunks; ++c) {
-      hwy::Prefetch(counts + half_errors.stride + c * kChunk);  // past the end, this does nothing
-      half.add(signs.at(ballot, word * kChunks + c),
-               HalfErrors::row_of(signs.at(verdict, word * kChunks + c)), counts + c * kChunk);
+    for (std::size_t c = 0; c < chunks; ++c) block_count.set(c, signs.at(verdict, word * kChunks + c));
+    for (std::size_t m = 0; m < voters.size(); ++m) {
+      std::uint16_t* counts = voters[m].half_errors.block(word / kBlockWords);
+      new_half_errors[m] += block_count.count(counts, chunks, [&](std::size_t c) HWY_ATTR {
+        fetch_ahead(counts + c * kChunk);
+        return signs.at(voters[m].ballot, word * kChunks + c);
+      });
     }
   }
 }
@@ -159,21 +190,23 @@ class BlockVote {
         fit_(32767 / static_cast<std::size_t>(clip)) {}
 
   void vote(std::size_t block, std::size_t chunks, std::uint64_t* present, std::uint64_t* negative) {
-    for (std::size_t c = 0; c < chunks; ++c) {
-      const Sums sums = voters_.size() <= fit_ ? sum(0, voters_.size(), block, c) : clamped_sum(block, c);
-      rows_[c] = write(sums, block * kBlockChunks + c, present, negative);
-    }
+    for (std::size_t c = 0; c < chunks; ++c) sums_[c] = {hn::Zero(I16()), hn::Zero(I16())};
+    if (voters_.size() <= fit_)
+      for (std::size_t m = 0; m < voters_.size(); ++m) add(m, block, chunks);
+    else
+      add_many(block, chunks);
+    for (std::size_t c = 0; c < chunks; ++c)
+      count_.set(c, write(sums_[c], block * kBlockChunks + c, present, negative));
   }
 
-  void count(std::size_t block, std::size_t chunks) const {
-    for (std::size_t m = 0; m < voters_.size(); ++m) {
-      const Voter& voter = voters_[m];
-      for (std::size_t c = 0; c < chunks; ++c) {
-        const V8 y = m < kKeptVoters ? hn::Load(I8(), kept_.data() + (m * kBlockChunks + c) * kChunk)
-                                     : signs_.at(voter.ballot, block * kBlockChunks + c);
-        half_.add(y, rows_[c], voter.half_errors.block(block) + c * kChunk);
-      }
-    }
+  /// Last voter first: the counts of those are still in the first-level cache.
+  void count(std::size_t block, std::size_t chunks, std::int64_t* new_half_errors) const {
+    for (std::size_t m = voters_.size(); m-- > 0;)
+      new_half_errors[m] +=
+          count_.count(voters_[m].half_errors.block(block), chunks, [&](std::size_t c) HWY_ATTR {
+            return m < kKeptVoters ? hn::Load(I8(), kept_.data() + (m * kBlockChunks + c) * kChunk)
+                                   : signs_.at(voters_[m].ballot, block * kBlockChunks + c);
+          });
   }
 
  private:
@@ -182,45 +215,49 @@ class BlockVote {
     V16 first, second;
   };
 
-  /// REQUIRES: at most fit_ voters, or sixteen bits may not hold their sum.
-  HWY_INLINE Sums sum(std::size_t begin, std::size_t end, std::size_t block, std::size_t c) {
+  /// Adds the signs of voter m, weighted. REQUIRES: sums_ are of less than fit_ voters.
+  HWY_INLINE void add(std::size_t m, std::size_t block, std::size_t chunks) {
     const I16 d;
-    const auto voters = voters_;  // copies: for all the compiler knows, the stores below change the members
-    const Signs signs = signs_;
+    const Voter voter = voters_[m];
+    const Signs signs = signs_;  // copies: for all the compiler knows, the stores below change the members
     const V16 least = least_;
     const V16 most = most_;
-    Sums sums{hn::Zero(d), hn::Zero(d)};
-    for (std::size_t m = begin; m < end; ++m) {
-      const Voter& voter = voters[m];
-      const auto* counts = reinterpret_cast<const std::int16_t*>(voter.half_errors.block(block)) + c * kChunk;
-      hwy::Prefetch(counts + voter.half_errors.stride);  // past the end, this does nothing
+    const auto* counts = reinterpret_cast<const std::int16_t*>(voter.half_errors.block(block));
+    const auto twice_rounds = hn::Set(hn::ScalableTag<float>(), voter.twice_rounds);
+    std::int8_t* kept = kept_.data() + std::min(m, kKeptVoters) * kBlockChunks * kChunk;
+    for (std::size_t c = 0; c < chunks; ++c, counts += kChunk) {
+      fetch_ahead(counts);
       const V8 y = signs.at(voter.ballot, block * kBlockChunks + c);
-      if (m < kKeptVoters) hn::Store(y, I8(), kept_.data() + (m * kBlockChunks + c) * kChunk);
-      const auto twice_rounds = hn::Set(hn::ScalableTag<float>(), voter.twice_rounds);
+      hn::Store(y, I8(), kept + c * kChunk);
       const V16 first = weights(hn::LoadU(d, counts), twice_rounds, least, most);
       const V16 second = weights(hn::LoadU(d, counts + kLanes), twice_rounds, least, most);
-      sums.first = hn::Add(sums.first, hn::Mul(first, first_signs(y)));
-      sums.second = hn::Add(sums.second, hn::Mul(second, second_signs(y)));
+      sums_[c].first = hn::Add(sums_[c].first, hn::Mul(first, first_signs(y)));
+      sums_[c].second = hn::Add(sums_[c].second, hn::Mul(second, second_signs(y)));
     }
-    return sums;
   }
 
-  /// For any number of voters: the signs of the sums.
-  Sums clamped_sum(std::size_t block, std::size_t c) {
-    std::array<std::int32_t, kChunk> wide{};
+  /// For any number of voters: leaves the signs of the sums.
+  HWY_NOINLINE void add_many(std::size_t block, std::size_t chunks) {
+    std::array<std::int32_t, kBlockCounts> wide{};
     HWY_ALIGN std::array<std::int16_t, kChunk> narrow;
-    for (std::size_t m = 0; m < voters_.size(); m += fit_) {
-      const Sums part = sum(m, std::min(m + fit_, voters_.size()), block, c);
-      hn::Store(part.first, I16(), narrow.data());
-      hn::Store(part.second, I16(), narrow.data() + kLanes);
-      for (std::size_t i = 0; i < kChunk; ++i) wide[i] += narrow[i];
+    for (std::size_t begin = 0; begin < voters_.size(); begin += fit_) {
+      const std::size_t end = std::min(begin + fit_, voters_.size());
+      for (std::size_t m = begin; m < end; ++m) add(m, block, chunks);
+      for (std::size_t c = 0; c < chunks; ++c) {
+        hn::Store(sums_[c].first, I16(), narrow.data());
+        hn::Store(sums_[c].second, I16(), narrow.data() + kLanes);
+        for (std::size_t i = 0; i < kChunk; ++i) wide[c * kChunk + i] += narrow[i];
+        sums_[c] = {hn::Zero(I16()), hn::Zero(I16())};
+      }
     }
-    for (std::size_t i = 0; i < kChunk; ++i)
-      narrow[i] = static_cast<std::int16_t>(std::clamp(wide[i], -1, 1));
-    return {hn::Load(I16(), narrow.data()), hn::Load(I16(), narrow.data() + kLanes)};
+    for (std::size_t c = 0; c < chunks; ++c) {
+      for (std::size_t i = 0; i < kChunk; ++i)
+        narrow[i] = static_cast<std::int16_t>(std::clamp(wide[c * kChunk + i], -1, 1));
+      sums_[c] = {hn::Load(I16(), narrow.data()), hn::Load(I16(), narrow.data() + kLanes)};
+    }
   }
 
-  /// Writes the verdict, and returns its row for the count.
+  /// Writes the verdict, and returns its signs.
   static V8 write(const Sums& sums, std::size_t chunk, std::uint64_t* present, std::uint64_t* negative) {
     const I16 d;
     std::array<std::uint8_t, 16> p;  // as StoreMaskBits may write eight bytes, wherever it starts
@@ -233,7 +270,7 @@ class BlockVote {
     std::memcpy(reinterpret_cast<std::uint8_t*>(negative) + chunk * kChunk / 8, n.data(), kChunk / 8);
     const auto sign = [d](V16 v) HWY_ATTR { return hn::Min(hn::Max(v, hn::Set(d, -1)), hn::Set(d, 1)); };
     const V16 low = hn::And(sign(sums.first), hn::Set(d, 0xff));
-    return HalfErrors::row_of(hn::BitCast(I8(), hn::Or(low, hn::ShiftLeft<8>(sign(sums.second)))));
+    return hn::BitCast(I8(), hn::Or(low, hn::ShiftLeft<8>(sign(sums.second))));
   }
 
   std::span<const Voter> voters_;
@@ -241,23 +278,19 @@ class BlockVote {
   V16 most_;
   std::size_t fit_;  // so many voters' sums surely fit sixteen bits
   Signs signs_;
-  HalfErrors half_;
-  V8 rows_[kBlockChunks];  // a plain array: std::array's own functions are compiled for no target
-  HWY_ALIGN std::array<std::int8_t, kKeptVoters * kBlockChunks * kChunk> kept_;
+  BlockCount count_;
+  Sums sums_[kBlockChunks];  // a plain array, as above
+  HWY_ALIGN std::array<std::int8_t, (kKeptVoters + 1) * kBlockChunks * kChunk> kept_;  // one for all others
 };
 
 void vote_all(std::span<const Voter> voters, std::int16_t clip, std::size_t first, std::size_t last,
-              std::uint64_t* present, std::uint64_t* negative) {
+              std::uint64_t* present, std::uint64_t* negative, std::int64_t* new_half_errors) {
   BlockVote block_vote(voters, clip);
   for (std::size_t word = first; word < last; word += kBlockWords) {
-    // A cache line of each plane. There are too many streams of them for the hardware to follow.
-    for (const Voter& voter : voters) {
-      hwy::Prefetch(voter.ballot.present + word + 2 * kBlockWords);
-      hwy::Prefetch(voter.ballot.negative + word + 2 * kBlockWords);
-    }
+    fetch_ahead(voters, word);
     const std::size_t chunks = std::min(kBlockWords, last - word) * kChunks;
     block_vote.vote(word / kBlockWords, chunks, present, negative);
-    block_vote.count(word / kBlockWords, chunks);
+    block_vote.count(word / kBlockWords, chunks, new_half_errors);
   }
 }
 
@@ -275,13 +308,13 @@ HWY_EXPORT(vote_all);
 HWY_EXPORT(count_all);
 
 void weighted_vote(std::span<const Voter> voters, std::int16_t clip, std::size_t first, std::size_t last,
-                   std::uint64_t* present, std::uint64_t* negative) noexcept {
-  HWY_DYNAMIC_DISPATCH(vote_all)(voters, clip, first, last, present, negative);
+                   std::uint64_t* present, std::uint64_t* negative, std::int64_t* new_half_errors) noexcept {
+  HWY_DYNAMIC_DISPATCH(vote_all)(voters, clip, first, last, present, negative, new_half_errors);
 }
 
-void count_half_errors(const Planes& ballot, const Planes& verdict, std::size_t first, std::size_t last,
-                       const Counts& half_errors) noexcept {
-  HWY_DYNAMIC_DISPATCH(count_all)(ballot, verdict, first, last, half_errors);
+void count_half_errors(std::span<const Voter> voters, const Planes& verdict, std::size_t first,
+                       std::size_t last, std::int64_t* new_half_errors) noexcept {
+  HWY_DYNAMIC_DISPATCH(count_all)(voters, verdict, first, last, new_half_errors);
 }
 
 }  // namespace signvote::kernels

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cassert>
 #include <numeric>
 #include <utility>
@@ -21,20 +20,6 @@ namespace {
 constexpr std::size_t kTaskWords = 128;
 
 kernels::Planes planes(SignView signs) { return {signs.present().data(), signs.negative().data()}; }
-
-/// What a round adds to a worker's half-errors on the words [first, last), which hold that many
-/// coordinates: the sum of 1 - Y_n * U_n.
-std::int64_t new_half_errors(SignView ballot, SignView verdict, std::size_t first, std::size_t last,
-                             std::size_t coordinates) {
-  std::int64_t both_speak = 0;
-  std::int64_t contradictions = 0;
-  for (std::size_t w = first; w < last; ++w) {
-    const std::uint64_t both = ballot.present()[w] & verdict.present()[w];
-    both_speak += std::popcount(both);
-    contradictions += std::popcount(both & (ballot.negative()[w] ^ verdict.negative()[w]));
-  }
-  return static_cast<std::int64_t>(coordinates) - both_speak + 2 * contradictions;
-}
 
 }  // namespace
 
@@ -89,32 +74,31 @@ void Tally::decide(std::span<const std::optional<SignView>> ballots, SignVector&
     return kernels::Counts{counts_.empty() ? nullptr : counts_[m].half_errors.data(),
                            options_.workers * kernels::kBlockCounts};
   };
+  const auto weighs = [&](std::uint32_t m) { return weigh && rounds_of_[m] >= options_.initial_rounds; };
+  const auto unweighted = std::ranges::stable_partition(present, weighs);  // only counted, after the vote
+  const auto weighted = present.size() - unweighted.size();
   std::vector<kernels::Voter> voters;
   std::vector<kernels::Planes> equals;
-  std::vector<std::uint32_t> unweighted;  // their half-errors are counted after the vote
   for (const std::uint32_t m : present) {
-    if (weigh && rounds_of_[m] >= options_.initial_rounds)
-      voters.push_back({planes(*ballots[m]), counts_of(m), 2.0F * static_cast<float>(rounds_of_[m])});
-    else if (learns)
-      unweighted.push_back(m);
-    if (!weigh) equals.push_back(planes(*ballots[m]));
+    voters.push_back({planes(*ballots[m]), counts_of(m), 2.0F * static_cast<float>(rounds_of_[m])});
+    equals.push_back(planes(*ballots[m]));
   }
 
   for_ranges([&](std::size_t first, std::size_t last) {
     std::uint64_t* out_present = verdict.present().data();
     std::uint64_t* out_negative = verdict.negative().data();
+    std::vector<std::int64_t> more(voters.size());  // half-errors of this round
+    const std::span all(voters);
     if (weigh)
-      kernels::weighted_vote(voters, clip, first, last, out_present, out_negative);
+      kernels::weighted_vote(all.first(weighted), clip, first, last, out_present, out_negative, more.data());
     else
       kernels::majority(equals, first, last, out_present, out_negative);
-    for (const std::uint32_t m : unweighted)
-      kernels::count_half_errors(planes(*ballots[m]), planes(verdict), first, last, counts_of(m));
     if (!learns) return;
-    const std::size_t coordinates = std::min(size(), last * SignVector::kBits) - first * SignVector::kBits;
-    for (const std::uint32_t m : present)
-      std::atomic_ref(totals_[m])
-          .fetch_add(new_half_errors(*ballots[m], verdict, first, last, coordinates),
-                     std::memory_order_relaxed);
+    kernels::count_half_errors(all.subspan(weighted), planes(verdict), first, last, more.data() + weighted);
+    const std::size_t past_the_end = last * SignVector::kBits - std::min(size(), last * SignVector::kBits);
+    for (std::size_t i = 0; i < present.size(); ++i)
+      std::atomic_ref(totals_[present[i]])
+          .fetch_add(more[i] - static_cast<std::int64_t>(past_the_end), std::memory_order_relaxed);
   });
   for (const std::uint32_t m : present) {
     ++rounds_of_[m];

@@ -18,6 +18,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/weight.h"
@@ -29,9 +30,9 @@ using Signs = std::vector<int>;
 using Words = std::vector<std::uint64_t>;
 
 constexpr std::uint64_t kUntouched = 0xa5c3'0ff0'5a3c'9669;
-constexpr std::size_t kSizes[] = {1,   2,   3,   5,   7,    8,    15,   16,   17,  31,  32,
-                                  33,  63,  64,  65,  95,   127,  128,  129,  191, 255, 256,
-                                  257, 511, 512, 513, 1000, 1023, 1024, 1025, 5000};
+constexpr std::size_t kSizes[] = {1,   2,   3,    5,    7,    8,    15,   16,   17,   31,    32,  33,
+                                  63,  64,  65,   95,   127,  128,  129,  191,  255,  256,   257, 511,
+                                  512, 513, 1000, 1023, 1024, 1025, 5000, 8191, 8193, 16'500};
 
 std::size_t word_count(std::size_t n) { return (n + 63) / 64; }
 
@@ -276,7 +277,9 @@ TEST(Step, TouchesNothingPastN) {
 
 // --- majority ---
 
-void check_majority(std::size_t voters, std::size_t n, std::mt19937_64 source, const Range& range) {
+// The verdict on random ballots, and what it should be.
+std::pair<Vote, Vote> random_majority(std::size_t voters, std::size_t n, std::mt19937_64 source,
+                                      const Range& range) {
   std::vector<Vote> ballots;
   std::vector<Planes> planes;
   std::vector<int> sums(n);
@@ -291,28 +294,44 @@ void check_majority(std::size_t voters, std::size_t n, std::mt19937_64 source, c
   for (const int sum : sums) expected.push_back(sign_of(sum));
   Vote verdict(word_count(n), kUntouched);
   majority(planes, range.first, range.last, verdict.present.data(), verdict.negative.data());
-  RC_ASSERT(verdict == within(range, expected));
+  return {verdict, within(range, expected)};
 }
 
 TEST(Majority, LikeASumOfSigns) {
   EXPECT_TRUE(rc::check("any number of ballots, any range", [] {
-    const auto voters = *rc::gen::oneOf(rc::gen::inRange<std::size_t>(0, 71),
-                                        rc::gen::element<std::size_t>(127, 128, 255, 256, 300));
+    const auto voters = *rc::gen::oneOf(rc::gen::inRange<std::size_t>(0, 131),
+                                        rc::gen::element<std::size_t>(255, 256, 300, 511, 512, 513));
     const std::size_t n = arbitrary_size();
-    check_majority(voters, n, arbitrary_source(), arbitrary_range(word_count(n)));
+    const auto source = arbitrary_source();
+    const auto [verdict, expected] = random_majority(voters, n, source, arbitrary_range(word_count(n)));
+    RC_ASSERT(verdict == expected);
   }));
 }
 
+// In words that do not begin a vector.
 TEST(Majority, EveryNumberOfBallots) {
-  EXPECT_TRUE(rc::check("M = 0 to 70", [](std::uint32_t seed) {
-    for (std::size_t voters = 0; voters <= 70; ++voters)
-      check_majority(voters, 65, std::mt19937_64(seed + voters), {0, 2});
-  }));
+  for (std::size_t voters = 0; voters <= 130; ++voters) {
+    const auto [verdict, expected] =
+        random_majority(voters, 1'000, std::mt19937_64(voters), {voters % 3, 16 - voters % 5});
+    ASSERT_EQ(verdict, expected) << voters << " ballots";
+  }
+}
+
+// More than a tile of the kernel's, from every word of a cache line to every other.
+TEST(Majority, EveryRange) {
+  for (const std::size_t voters : {1U, 4U, 15U})
+    for (std::size_t first = 0; first <= 8; ++first)
+      for (std::size_t last = 130; last <= 138; ++last) {
+        const auto [verdict, expected] =
+            random_majority(voters, 64 * 138 - 5, std::mt19937_64(first * last), {first, last});
+        ASSERT_EQ(verdict, expected) << voters << " ballots, words " << first << " to " << last;
+      }
 }
 
 // Every possible outcome of M ballots: p say plus, q minus, the others abstain.
 TEST(Majority, EveryOutcome) {
-  for (const std::size_t voters : {1U, 2U, 3U, 4U, 7U, 8U, 15U, 16U, 31U, 32U, 63U, 64U, 70U}) {
+  for (const std::size_t voters :
+       {1U, 2U, 3U, 4U, 7U, 8U, 15U, 16U, 31U, 32U, 63U, 64U, 70U, 127U, 128U, 130U}) {
     Signs expected;
     std::vector<Signs> ballots(voters);
     for (std::size_t plus = 0; plus <= voters; ++plus)
@@ -379,10 +398,18 @@ std::vector<Voter> voters_of(std::vector<Worker>& workers) {
   return voters;
 }
 
+// The sum of 1 - Y * U over the range, in which coordinates past the last count 1 each.
+std::int64_t sum_of_new(const Signs& y, const Signs& u, const Range& range) {
+  std::int64_t sum = 0;
+  for (std::size_t i = 64 * range.first; i < 64 * range.last; ++i)
+    sum += 1 - (i < y.size() ? y[i] * u[i] : 0);
+  return sum;
+}
+
 TEST(WeightedVote, LikeEquations3And4) {
   EXPECT_TRUE(rc::check("the sign of the sum of weights, then the count, in any range", [] {
     const std::size_t n = arbitrary_size();
-    const auto count = *rc::gen::inRange<std::size_t>(0, 71);
+    const auto count = *rc::gen::inRange<std::size_t>(0, 131);
     const std::int16_t clip =
         clip_units(*rc::gen::element(0.01, 1.0, 10.0, kMaxClip));  // the least ties most
     auto source = arbitrary_source();
@@ -398,15 +425,18 @@ TEST(WeightedVote, LikeEquations3And4) {
     const std::vector<Worker> before = workers;
     const Range range = arbitrary_block_range(word_count(n));
     Vote verdict(word_count(n), kUntouched);
+    std::vector<std::int64_t> new_half_errors(count, 5);
     weighted_vote(voters_of(workers), clip, range.first, range.last, verdict.present.data(),
-                  verdict.negative.data());
+                  verdict.negative.data(), new_half_errors.data());
     RC_ASSERT(verdict == within(range, expected));
-    for (std::size_t m = 0; m < count; ++m)
+    for (std::size_t m = 0; m < count; ++m) {
+      RC_ASSERT(new_half_errors[m] == 5 + sum_of_new(workers[m].signs, expected, range));
       for (std::size_t i = 0; i < n; ++i) {
         const bool inside = i / 64 >= range.first && i / 64 < range.last;
         const int more = inside ? 1 - workers[m].signs[i] * expected[i] : 0;
         RC_ASSERT(workers[m].half_errors[i] == before[m].half_errors[i] + more);
       }
+    }
   }));
 }
 
@@ -425,7 +455,9 @@ TEST(WeightedVote, EveryWeight) {
     Vote verdict(word_count(n));
     CountList own = counts;
     const std::vector<Voter> alone = {{plus.planes(), own.counts(), twice_rounds}};
-    weighted_vote(alone, clip, 0, word_count(n), verdict.present.data(), verdict.negative.data());
+    std::int64_t new_half_errors[2] = {};
+    weighted_vote(alone, clip, 0, word_count(n), verdict.present.data(), verdict.negative.data(),
+                  new_half_errors);
     Signs expected(n);
     for (std::size_t i = 0; i < n; ++i) expected[i] = sign_of(weight(counts[i], rounds, clip));
     ASSERT_EQ(verdict, Vote(expected)) << rounds << " rounds";
@@ -439,7 +471,8 @@ TEST(WeightedVote, EveryWeight) {
     const Vote minus(Signs(n, -1));
     const std::vector<Voter> two = {{plus.planes(), first.counts(), twice_rounds},
                                     {minus.planes(), second.counts(), twice_rounds}};
-    weighted_vote(two, clip, 0, word_count(n), verdict.present.data(), verdict.negative.data());
+    weighted_vote(two, clip, 0, word_count(n), verdict.present.data(), verdict.negative.data(),
+                  new_half_errors);
     for (std::size_t i = 0; i < n; ++i)
       expected[i] = sign_of(weight(counts[i], rounds, clip) - weight(other[i], rounds, clip));
     ASSERT_EQ(verdict, Vote(expected)) << rounds << " rounds";
@@ -457,8 +490,9 @@ TEST(WeightedVote, UnanimousSumsDoNotOverflow) {
         workers.push_back(worker);
         workers.back().ballot = Vote(Signs(kN, -sign));
         Vote verdict(word_count(kN), kUntouched);
+        std::vector<std::int64_t> new_half_errors(workers.size());
         weighted_vote(voters_of(workers), clip_units(kMaxClip), 0, word_count(kN), verdict.present.data(),
-                      verdict.negative.data());
+                      verdict.negative.data(), new_half_errors.data());
         EXPECT_EQ(verdict, Vote(Signs(kN, half_errors == 0 ? sign : -sign))) << voters << " workers";
       }
 }
@@ -466,32 +500,41 @@ TEST(WeightedVote, UnanimousSumsDoNotOverflow) {
 // --- count_half_errors ---
 
 TEST(CountHalfErrors, LikeEquation4) {
-  EXPECT_TRUE(rc::check("1 - Y * U more, inside the range alone", [] {
+  EXPECT_TRUE(rc::check("1 - Y * U more, inside the range alone, and their sums", [] {
     const std::size_t n = arbitrary_size();
+    const auto count = *rc::gen::inRange<std::size_t>(0, 20);
     auto source = arbitrary_source();
-    const Signs y = random_signs(source, n);
+    std::vector<Worker> workers;
+    for (std::size_t m = 0; m < count; ++m) workers.push_back(random_worker(source, n));
     const Signs u = random_signs(source, n);
-    const Vote ballot(y);
-    const Vote verdict(u);
     const Range range = arbitrary_block_range(word_count(n));
-    CountList counts(n, 7);
-    for (std::size_t i = 0; i < n; ++i)
-      counts[i] = static_cast<std::uint16_t>(below(source, 65'534));  // 65,535 at most, then
-    CountList expected = counts;
-    for (std::size_t i = 64 * range.first; i < 64 * range.last; ++i)
-      expected[i] = static_cast<std::uint16_t>(expected[i] + 1 - (i < n ? y[i] * u[i] : 0));
-    count_half_errors(ballot.planes(), verdict.planes(), range.first, range.last, counts.counts());
-    RC_ASSERT(counts == expected);
+    std::vector<CountList> expected;
+    for (Worker& worker : workers) {
+      for (std::size_t i = 0; i < n; ++i)
+        worker.half_errors[i] = static_cast<std::uint16_t>(below(source, 65'534));  // 65,535 at most, then
+      expected.push_back(worker.half_errors);
+      for (std::size_t i = 64 * range.first; i < 64 * range.last; ++i)
+        expected.back()[i] =
+            static_cast<std::uint16_t>(expected.back()[i] + 1 - (i < n ? worker.signs[i] * u[i] : 0));
+    }
+    std::vector<std::int64_t> new_half_errors(count, 5);
+    count_half_errors(voters_of(workers), Vote(u).planes(), range.first, range.last, new_half_errors.data());
+    for (std::size_t m = 0; m < count; ++m) {
+      RC_ASSERT(workers[m].half_errors == expected[m]);
+      RC_ASSERT(new_half_errors[m] == 5 + sum_of_new(workers[m].signs, u, range));
+    }
   }));
 }
 
 TEST(CountHalfErrors, EveryPair) {
   for (const int y : {-1, 0, 1})
     for (const int u : {-1, 0, 1}) {
-      CountList counts(64, 10);
-      count_half_errors(Vote(Signs(64, y)).planes(), Vote(Signs(64, u)).planes(), 0, 1, counts.counts());
+      std::vector<Worker> workers = {{Signs(64, y), Vote(Signs(64, y)), CountList(64, 10), 100}};
+      std::int64_t new_half_errors = 0;
+      count_half_errors(voters_of(workers), Vote(Signs(64, u)).planes(), 0, 1, &new_half_errors);
       const int more = y == 0 || u == 0 ? 1 : y == u ? 0 : 2;
-      for (std::size_t i = 0; i < 64; ++i) EXPECT_EQ(counts[i], 10 + more) << y << ' ' << u;
+      for (std::size_t i = 0; i < 64; ++i) EXPECT_EQ(workers[0].half_errors[i], 10 + more) << y << ' ' << u;
+      EXPECT_EQ(new_half_errors, 64 * more) << y << ' ' << u;
     }
 }
 
