@@ -31,8 +31,9 @@ MOVED = 0.15  # less is noise here
 
 def run(*command):
     """The JSON objects that a program prints, one a line, and its peak of memory in bytes."""
-    process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE,
-                               stderr=subprocess.STDOUT, text=True)
+    process = subprocess.Popen(
+        [str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     output = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)
     if status != 0:
@@ -56,8 +57,10 @@ def kernels(quick):
     print("\nKernels: time over that of a plain stream over the same bytes, on the same threads")
     print(f"{'kernel':16}{'N':>12}{'M':>4}{'caches':>8}{'ms':>11}{'stream ms':>11}{'ratio':>7}{'GB/s':>7}")
     for r in rows:
-        print(f"{r['name']:16}{r['size']:>12,}{r['workers']:>4}{r['caches']:>8}{1e3 * r['seconds']:>11.3f}"
-              f"{1e3 * r['stream_seconds']:>11.3f}{r['ratio']:>7.2f}{1e-9 * r['bytes'] / r['seconds']:>7.1f}")
+        print(
+            f"{r['name']:16}{r['size']:>12,}{r['workers']:>4}{r['caches']:>8}{1e3 * r['seconds']:>11.3f}"
+            f"{1e3 * r['stream_seconds']:>11.3f}{r['ratio']:>7.2f}{1e-9 * r['bytes'] / r['seconds']:>7.1f}"
+        )
     return rows
 
 
@@ -79,8 +82,23 @@ def server(quick):
 def train(folder, rounds, *flags):
     """A run's summary, and its peak of memory."""
     out = Path(folder) / "-".join(re.sub(r"\W", "", str(flag)) for flag in flags)
-    _, peak = run(ROOT / "build" / "signvote", "train", "--method", "it", "--rounds", rounds, "--initial-rounds",
-                  max(1, rounds // 2), "--eval-every", rounds, "--threads", THREADS, "--out", out, *flags)
+    _, peak = run(
+        ROOT / "build" / "signvote",
+        "train",
+        "--method",
+        "it",
+        "--rounds",
+        rounds,
+        "--initial-rounds",
+        max(1, rounds // 2),
+        "--eval-every",
+        rounds,
+        "--threads",
+        THREADS,
+        "--out",
+        out,
+        *flags,
+    )
     summary = json.loads((out / "summary.json").read_text())
     subprocess.run(["rm", "-r", str(out)], check=True)
     return summary, peak
@@ -103,8 +121,9 @@ def training(quick, cifar):
                 plain = run(BENCH / "plain_gradient_bench", model, channels, side, 960, 2 if slow else 5)[0][0]
                 share = summary["outside_gradients_share"]
                 best["samples_per_second"] = max(best.get("samples_per_second", 0), summary["samples_per_second"])
-                best["plain_samples_per_second"] = max(best.get("plain_samples_per_second", 0),
-                                                       plain["samples_per_second"])
+                best["plain_samples_per_second"] = max(
+                    best.get("plain_samples_per_second", 0), plain["samples_per_second"]
+                )
                 best["outside_gradients_share"] = min(best.get("outside_gradients_share", 1), share)
                 best["peak_bytes"] = min(best.get("peak_bytes", math.inf), peak)
             best["speedup"] = best["samples_per_second"] / best["plain_samples_per_second"]
@@ -118,68 +137,116 @@ def training(quick, cifar):
             rows.append(best)
     print("\nA training round against plain libtorch computing one gradient of 960 samples with all cores")
     for r in rows:
-        print(f"  {r['dataset']:8} {r['model']:9} mode {r['batch_mode']}{r['samples_per_second']:>8.0f} samples/s"
-              f"{r['plain_samples_per_second']:>8.0f} plain{r['speedup']:>7.2f} x   all but gradients "
-              f"{100 * r['outside_gradients_share']:.1f} %   peak {r['peak_bytes'] / 2**20:.0f} MiB")
+        print(
+            f"  {r['dataset']:8} {r['model']:9} mode {r['batch_mode']}{r['samples_per_second']:>8.0f} samples/s"
+            f"{r['plain_samples_per_second']:>8.0f} plain{r['speedup']:>7.2f} x   all but gradients "
+            f"{100 * r['outside_gradients_share']:.1f} %   peak {r['peak_bytes'] / 2**20:.0f} MiB"
+        )
     return rows
 
 
 def growth(quick):
     rows = []
     small = (15, 58_203 if quick else 582_026)
-    for name, (workers, size) in {"once": small, "workers x 10": (10 * small[0], small[1]),
-                                  "size x 10": (small[0], 10 * small[1])}.items():
+    for name, (workers, size) in {
+        "once": small,
+        "workers x 10": (10 * small[0], small[1]),
+        "size x 10": (small[0], 10 * small[1]),
+    }.items():
         result = run(BENCH / "server_round_bench", THREADS, 1, workers, size)[0][0]
-        rows.append({"bench": "growth", "name": name, "workers": workers, "size": size,
-                     "seconds": result["seconds"], "peak_bytes": result["peak_bytes"]})
+        rows.append(
+            {
+                "bench": "growth",
+                "name": name,
+                "workers": workers,
+                "size": size,
+                "seconds": result["seconds"],
+                "peak_bytes": result["peak_bytes"],
+            }
+        )
     print("\nGrowth of the server's round (exponent: 1 is in proportion)")
     for row in rows:
         for key in ("seconds", "peak_bytes"):
             row[f"{key}_exponent"] = math.log10(row[key] / rows[0][key]) if row is not rows[0] else None
-        exponents = "" if row is rows[0] else (f"   time^{row['seconds_exponent']:.2f}"
-                                               f"   memory^{row['peak_bytes_exponent']:.2f}")
-        print(f"  {row['name']:14}M {row['workers']:>4}  N {row['size']:>10,}{1e3 * row['seconds']:>10.2f} ms"
-              f"{row['peak_bytes'] / 2**20:>9.0f} MiB{exponents}")
+        exponents = (
+            ""
+            if row is rows[0]
+            else (f"   time^{row['seconds_exponent']:.2f}" f"   memory^{row['peak_bytes_exponent']:.2f}")
+        )
+        print(
+            f"  {row['name']:14}M {row['workers']:>4}  N {row['size']:>10,}{1e3 * row['seconds']:>10.2f} ms"
+            f"{row['peak_bytes'] / 2**20:>9.0f} MiB{exponents}"
+        )
     return rows
 
 
 def goals(rows):
     """What issue 3 asked for: name, measured, bound, whether more is better."""
+
     def kernel(name, size, caches="cold"):
-        return [r["ratio"] for r in rows if r["bench"] == "kernels" and r["name"] == name and r["size"] == size
-                and r["workers"] == 15 and r["caches"] == caches]
+        return [
+            r["ratio"]
+            for r in rows
+            if r["bench"] == "kernels"
+            and r["name"] == name
+            and r["size"] == size
+            and r["workers"] == 15
+            and r["caches"] == caches
+        ]
 
     def rival(name):
         times = {r["name"]: r["seconds"] for r in rows if r["bench"] == "server_round"}
         return [times[name] / times["signvote_nobody_abstains"]] if name in times else []
 
     mnist = [r for r in rows if r["bench"] == "training" and r["dataset"] == "mnist"]
-    wanted = [("vote and count, N = 8,000,000, over its stream", kernel("vote_and_count", 8_000_000), 2.0, False),
-              ("vote and count, N = 582,026, over its stream", kernel("vote_and_count", 582_026), 2.5, False),
-              ("  the same with its counters in the cache", kernel("vote_and_count", 582_026, "hot"), 2.5, False)]
-    wanted += [(f"{name}, N = {size:,}, over its stream", kernel(name, size), bound, False)
-               for name, bound in (("majority", 1.3), ("pack", 1.2), ("step", 1.2)) for size in (582_026, 8_000_000)]
-    wanted += [("server's round, times as fast as the authors' structure", rival("torch_layers"), 100, True),
-               ("server's round, times as fast as flat PyTorch", rival("torch_flat"), 40, True),
-               ("MNIST round, times as fast as plain libtorch, worst mode", [r["speedup"] for r in mnist], 1.5, True),
-               ("all but gradients, share of an MNIST round, worst mode",
-                [r["outside_gradients_share"] for r in mnist], 0.02, False),
-               ("peak of memory over what is needed, worst mode", [r["peak_over_needed"] for r in mnist], 1.2, False)]
+    wanted = [
+        ("vote and count, N = 8,000,000, over its stream", kernel("vote_and_count", 8_000_000), 2.0, False),
+        ("vote and count, N = 582,026, over its stream", kernel("vote_and_count", 582_026), 2.5, False),
+        ("  the same with its counters in the cache", kernel("vote_and_count", 582_026, "hot"), 2.5, False),
+    ]
+    wanted += [
+        (f"{name}, N = {size:,}, over its stream", kernel(name, size), bound, False)
+        for name, bound in (("majority", 1.3), ("pack", 1.2), ("step", 1.2))
+        for size in (582_026, 8_000_000)
+    ]
+    wanted += [
+        ("server's round, times as fast as the authors' structure", rival("torch_layers"), 100, True),
+        ("server's round, times as fast as flat PyTorch", rival("torch_flat"), 40, True),
+        ("MNIST round, times as fast as plain libtorch, worst mode", [r["speedup"] for r in mnist], 1.5, True),
+        (
+            "all but gradients, share of an MNIST round, worst mode",
+            [r["outside_gradients_share"] for r in mnist],
+            0.02,
+            False,
+        ),
+        ("peak of memory over what is needed, worst mode", [r["peak_over_needed"] for r in mnist], 1.2, False),
+    ]
     wanted += engine_goals(rows)
     table = []
     for name, values, bound, more in wanted:
         if values:
             value = min(values) if more else max(values)
-            table.append({"bench": "goal", "name": name.strip(), "value": value, "bound": bound,
-                          "met": value >= bound if more else value <= bound})
-            print(f"  {'met   ' if table[-1]['met'] else 'MISSED'}  {name:66}{value:>8.3f}  "
-                  f"(goal {'>=' if more else '<='} {bound})")
+            table.append(
+                {
+                    "bench": "goal",
+                    "name": name.strip(),
+                    "value": value,
+                    "bound": bound,
+                    "met": value >= bound if more else value <= bound,
+                }
+            )
+            print(
+                f"  {'met   ' if table[-1]['met'] else 'MISSED'}  {name:66}{value:>8.3f}  "
+                f"(goal {'>=' if more else '<='} {bound})"
+            )
     return table
 
 
 def key(row):
-    return tuple(str(row.get(field)) for field in
-                 ("bench", "name", "size", "workers", "caches", "dataset", "model", "batch_mode", "network"))
+    return tuple(
+        str(row.get(field))
+        for field in ("bench", "name", "size", "workers", "caches", "dataset", "model", "batch_mode", "network")
+    )
 
 
 def compare(rows, baseline_file):
@@ -196,17 +263,28 @@ def compare(rows, baseline_file):
             old = before.get(key(row), {}).get(field)
             if field in row and old and abs(row[field] / old - 1) > MOVED:
                 moved += 1
-                print(f"  {' '.join(part for part in key(row) if part != 'None')}: {field} {old:.3f} -> {row[field]:.3f}")
+                print(
+                    f"  {' '.join(part for part in key(row) if part != 'None')}: {field} {old:.3f} -> {row[field]:.3f}"
+                )
     if not moved:
         print("  nothing")
 
 
 def roofline(rows, file):
     """Every kernel's bytes per second beside the machine's, counters and ballots coming from memory."""
-    chosen = [r for r in rows if r["bench"] == "kernels" and r["workers"] == 15 and r["caches"] == "cold"
-              and r["size"] in (582_026, 8_000_000)]
-    lines = [f"\"{r['name'].replace('_', ' ')}\\nN = {r['size'] / 1e6:.2g}·10⁶\" {1e-9 * r['bytes'] / r['seconds']} "
-             f"{1e-9 * r['stream_bytes'] / r['stream_seconds']}" for r in sorted(chosen, key=lambda r: r["size"])]
+    chosen = [
+        r
+        for r in rows
+        if r["bench"] == "kernels"
+        and r["workers"] == 15
+        and r["caches"] == "cold"
+        and r["size"] in (582_026, 8_000_000)
+    ]
+    lines = [
+        f"\"{r['name'].replace('_', ' ')}\\nN = {r['size'] / 1e6:.2g}·10⁶\" {1e-9 * r['bytes'] / r['seconds']} "
+        f"{1e-9 * r['stream_bytes'] / r['stream_seconds']}"
+        for r in sorted(chosen, key=lambda r: r["size"])
+    ]
     script = f"""
 set terminal pngcairo size 1500,560 font 'DejaVu Sans,11'
 set output '{file}'
@@ -232,13 +310,23 @@ plot $data using 2:xtic(1) title 'kernel' lc rgb '#1f77b4', '' using 3 title 'th
 
 def machine():
     cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
-    return {"cpu": cpu.group(1) if cpu else platform.machine(), "threads": THREADS,
-            "memory_bytes": memory_bytes(), "system": platform.platform()}
+    return {
+        "cpu": cpu.group(1) if cpu else platform.machine(),
+        "threads": THREADS,
+        "memory_bytes": memory_bytes(),
+        "system": platform.platform(),
+    }
 
 
 def main():
-    sections = {"kernels": kernels, "server": server, "training": training, "growth": growth, "engines": engines,
-                "server64": server64}
+    sections = {
+        "kernels": kernels,
+        "server": server,
+        "training": training,
+        "growth": growth,
+        "engines": engines,
+        "server64": server64,
+    }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sections", nargs="*", choices=[*sections, []], help="which to run (all)")
     parser.add_argument("--quick", action="store_true", help="small sizes and few repetitions, to see that it works")
@@ -248,8 +336,12 @@ def main():
     parser.add_argument("--out", type=Path, help="the file to write")
     options = parser.parse_args()
 
-    commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True,
-                            text=True, check=False).stdout.strip() or "unknown"
+    commit = (
+        subprocess.run(
+            ["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+        ).stdout.strip()
+        or "unknown"
+    )
     result = {"date": time.strftime("%Y-%m-%d"), "commit": commit, "machine": machine(), "quick": options.quick}
     rows = []
     for name in options.sections or sections:

@@ -25,7 +25,8 @@ def tiny_mnist(folder):
     for part, count in (("train", 640), ("t10k", 10)):
         (folder / f"{part}-images-idx3-ubyte").write_bytes(struct.pack(">4I", 2051, count, 28, 28) + bytes(784 * count))
         (folder / f"{part}-labels-idx1-ubyte").write_bytes(
-            struct.pack(">2I", 2049, count) + bytes(i % 10 for i in range(count)))
+            struct.pack(">2I", 2049, count) + bytes(i % 10 for i in range(count))
+        )
     return folder
 
 
@@ -33,8 +34,7 @@ def standing(port, pid):
     """Where a server stands: rounds, and the seconds so far by phase and of the processor."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
         text = answer.read().decode()
-    seconds = {name: float(value) for name, value in
-               re.findall(r'signvote_seconds_total\{phase="(\w+)"\} (\S+)', text)}
+    seconds = {name: float(value) for name, value in re.findall(r'signvote_seconds_total\{phase="(\w+)"\} (\S+)', text)}
     rounds = re.search(r"^signvote_rounds_total (\S+)", text, re.M)
     return {"rounds": float(rounds.group(1)) if rounds else 0, "cpu": cpu_seconds(pid), **seconds}
 
@@ -49,8 +49,11 @@ def cpu_seconds(pid):
 
 
 def certificates(folder):
-    for arguments in (["new-ca", folder], ["server", folder, "--host", "127.0.0.1"],
-                      ["worker", folder, *(word for m in range(WORKERS) for word in ("--name", f"worker-{m}"))]):
+    for arguments in (
+        ["new-ca", folder],
+        ["server", folder, "--host", "127.0.0.1"],
+        ["worker", folder, *(word for m in range(WORKERS) for word in ("--name", f"worker-{m}"))],
+    ):
         subprocess.run([SIGNVOTE, "certs", *map(str, arguments)], check=True, capture_output=True)
     return folder
 
@@ -58,10 +61,34 @@ def certificates(folder):
 def measure(folder, data, certs, rounds):
     """One run. Figures are taken before the last rounds are over: then the server ends."""
     state = folder / "state"
-    tls = ["--cert", certs / "server.pem", "--key", certs / "server.key", "--client-ca", certs / "ca.pem"] if certs else []
-    command = [SIGNVOTE, "server", "--data", data, "--batches", f"{WORKERS}x1", "--rounds", rounds, "--initial-rounds",
-               rounds // 2, "--eval-every", rounds, "--save-every", rounds, "--listen", "127.0.0.1:0", "--metrics-port", 0,
-               "--state", state, *(tls or ["--insecure"])]
+    tls = (
+        ["--cert", certs / "server.pem", "--key", certs / "server.key", "--client-ca", certs / "ca.pem"]
+        if certs
+        else []
+    )
+    command = [
+        SIGNVOTE,
+        "server",
+        "--data",
+        data,
+        "--batches",
+        f"{WORKERS}x1",
+        "--rounds",
+        rounds,
+        "--initial-rounds",
+        rounds // 2,
+        "--eval-every",
+        rounds,
+        "--save-every",
+        rounds,
+        "--listen",
+        "127.0.0.1:0",
+        "--metrics-port",
+        0,
+        "--state",
+        state,
+        *(tls or ["--insecure"]),
+    ]
     with open(folder / "log", "w") as log:
         server = subprocess.Popen([str(part) for part in command], stdout=log, stderr=log)
     try:
@@ -71,8 +98,11 @@ def measure(folder, data, certs, rounds):
                 sys.exit(f"bench: the server does not listen: {(folder / 'log').read_text()[-1000:]}")
             time.sleep(0.05)
         ports = json.loads((state / "server.json").read_text())
-        load = subprocess.Popen([LOAD, f"127.0.0.1:{ports['port']}", str(WORKERS), str(SIZE), *([certs] if certs else [])],
-                                stdout=subprocess.PIPE, text=True)
+        load = subprocess.Popen(
+            [LOAD, f"127.0.0.1:{ports['port']}", str(WORKERS), str(SIZE), *([certs] if certs else [])],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         first, last, peak = None, None, 0
         while load.poll() is None:
             try:
@@ -87,8 +117,11 @@ def measure(folder, data, certs, rounds):
         server.wait(60)
         if server.returncode != 0:
             sys.exit(f"bench: the server failed: {(folder / 'log').read_text()[-1000:]}")
-        per_round = {name: (last[name] - first.get(name, 0)) / (last["rounds"] - first["rounds"])
-                     for name in (*PHASES, "cpu") if name in last}
+        per_round = {
+            name: (last[name] - first.get(name, 0)) / (last["rounds"] - first["rounds"])
+            for name in (*PHASES, "cpu")
+            if name in last
+        }
         return row | {"peak_bytes": peak, "seconds_per_round": per_round}
     finally:
         if server.poll() is None:
@@ -113,12 +146,16 @@ def server64(quick):
                 if name not in best or row["rounds_per_second"] > best[name]["rounds_per_second"]:
                     best[name] = row
     print(f"\nA server with {WORKERS} workers that only vote, N = {SIZE:,}; both sides on this machine's cores")
-    print(f"{'':14}{'rounds/s':>9}{'ms a round':>12}{'KB a ballot':>13}{'Mbit/s in':>11}{'peak MiB':>10}{'CPU ms':>9}   "
-          "ms a round, by phase")
+    print(
+        f"{'':14}{'rounds/s':>9}{'ms a round':>12}{'KB a ballot':>13}{'Mbit/s in':>11}{'peak MiB':>10}{'CPU ms':>9}   "
+        "ms a round, by phase"
+    )
     for row in best.values():
         spent = {name: 1e3 * seconds for name, seconds in row["seconds_per_round"].items()}
         parts = ", ".join(f"{phase} {spent[phase]:.1f}" for phase in PHASES)
-        print(f"{row['name']:14}{row['rounds_per_second']:>9.2f}{1e3 / row['rounds_per_second']:>12.1f}"
-              f"{row['ballot_bytes'] / 1e3:>13.1f}{8e-6 * WORKERS * row['ballot_bytes'] * row['rounds_per_second']:>11.0f}"
-              f"{row['peak_bytes'] / 2**20:>10.0f}{spent['cpu']:>9.1f}   {parts}")
+        print(
+            f"{row['name']:14}{row['rounds_per_second']:>9.2f}{1e3 / row['rounds_per_second']:>12.1f}"
+            f"{row['ballot_bytes'] / 1e3:>13.1f}{8e-6 * WORKERS * row['ballot_bytes'] * row['rounds_per_second']:>11.0f}"
+            f"{row['peak_bytes'] / 2**20:>10.0f}{spent['cpu']:>9.1f}   {parts}"
+        )
     return list(best.values())

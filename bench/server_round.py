@@ -182,8 +182,12 @@ class NumpyTable(Chunked):
     @staticmethod
     def _scratch(workers, n):
         cells = workers * n
-        return (np.empty(cells, np.intp), np.empty(cells, np.float32), np.empty(cells, np.int8),
-                np.empty(n, np.float32))
+        return (
+            np.empty(cells, np.intp),
+            np.empty(cells, np.float32),
+            np.empty(cells, np.int8),
+            np.empty(n, np.float32),
+        )
 
     @staticmethod
     def _vote_chunk(table, ballots, half_errors, verdict, index, weights, growth, total):
@@ -250,8 +254,10 @@ def disagreement(name, server, half_errors, rounds, rng, rounds_to_play):
                 y = ballots[m, n]
                 expected[m][n] += 1 if y == 0 or u == 0 else 0 if y == u else 2
                 if counted[m, n] != expected[m][n]:
-                    return (f"{name}: round {t}, worker {m}, coordinate {n}: "
-                            f"{counted[m, n]} half-errors counted, {expected[m][n]} expected")
+                    return (
+                        f"{name}: round {t}, worker {m}, coordinate {n}: "
+                        f"{counted[m, n]} half-errors counted, {expected[m][n]} expected"
+                    )
     return None
 
 
@@ -282,8 +288,18 @@ def main():
         return
     for name in names:
         seconds = best_seconds(IMPLEMENTATIONS[name], options.workers, options.size, options.repetitions)
-        print(json.dumps({"bench": "server_round", "name": name, "workers": options.workers,
-                          "size": options.size, "seconds": round(seconds, 6)}), flush=True)
+        print(
+            json.dumps(
+                {
+                    "bench": "server_round",
+                    "name": name,
+                    "workers": options.workers,
+                    "size": options.size,
+                    "seconds": round(seconds, 6),
+                }
+            ),
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -2,10 +2,11 @@
 """Runs every test of a build many times beside busy loops, and reports which wavered: stress.py BUILD_FOLDER
 
 From the environment: STRESS_REPEAT, how often each is run (20); STRESS_BUSY, how many busy loops (6); STRESS_JOBS, how
-many tests at once (a core each); STRESS_TESTS, a regular expression of ctest's for those to run (all).
+many tests at once (two for each core, because many wait); STRESS_TESTS, a regular expression of ctest's that names
+those to run (all).
 
 The report is printed and kept in BUILD_FOLDER/stress/report.txt, beside the output of each failure. An interrupt ends
-it early, with a report of the passes that were finished. Exit code 1: something failed, or nothing was run.
+it early, with a report of the passes that were finished. Exit code 1: something failed, or it ended early.
 """
 
 import collections
@@ -111,7 +112,7 @@ def main():
     build = pathlib.Path(sys.argv[1])
     repeat = int(os.environ.get("STRESS_REPEAT") or 20)
     busy = int(os.environ.get("STRESS_BUSY") or 6)
-    jobs = int(os.environ.get("STRESS_JOBS") or os.cpu_count())
+    jobs = int(os.environ.get("STRESS_JOBS") or 2 * os.cpu_count())
     ctest = ["ctest", "--test-dir", build, "--no-tests=error", "--parallel", str(jobs)]
     ctest += ["--test-output-size-failed", str(1 << 30)]
     if tests := os.environ.get("STRESS_TESTS"):

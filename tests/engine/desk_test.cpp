@@ -176,9 +176,10 @@ TEST(Desk, who_comes_back_gets_just_the_verdicts_it_missed) {
   DeskWorker first(house, "worker-0"), back(house, "worker-1");
   enter(first);
   enter(back);
-  play(house, first, 2);
-  EXPECT_EQ(back.take_verdict(), 1U);
-  EXPECT_EQ(back.take_verdict(), 2U);
+  for (std::uint64_t open_round : {1U, 2U}) {
+    play(house, first, 1);
+    EXPECT_EQ(back.take_verdict(), open_round);
+  }
   back.end();
   play(house, first, 1);
   house.save();

@@ -179,7 +179,8 @@ class FakeDesk : public Desk {
 
   std::map<std::string, Refusal> at_the_door;  // set before anybody comes
   std::function<std::optional<Refusal>(const std::string& name, const v1::Ballot&)>
-      on_ballot;  // under the lock
+      on_ballot;                      // under the lock
+  std::function<void()> on_hand_out;  // likewise, with every message
 
  private:
   class FakeSession : public Session {
@@ -203,6 +204,7 @@ class FakeDesk : public Desk {
       Next next = std::move(box.front());
       box.pop_front();
       ++desk_.handed_out_;
+      if (desk_.on_hand_out) desk_.on_hand_out();
       desk_.changed_.notify_all();
       return next;
     }
@@ -228,7 +230,7 @@ class FakeDesk : public Desk {
   int handed_out_ = 0;
 
  public:
-  /// For wait_for, which holds the lock.
+  /// For wait_for and on_hand_out, which hold the lock.
   int handed_out_locked() const { return handed_out_; }
   /// For on_ballot, which holds the lock.
   void give_locked(const std::string& name, Session::Next next) { outbox_[name].push_back(std::move(next)); }
