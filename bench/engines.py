@@ -11,7 +11,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests" / "cli"))
-from lab import INTERFACE, Lab  # noqa: E402
+from network_lab import INTERFACE, Lab  # noqa: E402
 
 PROGRAM = HERE.parent / "build" / "bench" / "mpi_round_bench"
 RANKS = 4

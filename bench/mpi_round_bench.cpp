@@ -64,7 +64,7 @@ std::vector<float> random_gradient(std::size_t size, std::uint32_t rank, std::ui
 class Computing {
  public:
   Computing(const MpiSession& session, std::size_t size, const SignVector& ballot)
-      : ranks_(session.ranks()),
+      : ranks_(session.size()),
         rank_(session.rank()),
         size_(size),
         ballot_(ballot),
@@ -101,7 +101,7 @@ class Computing {
   void send(const mpi::MessageId& id, const mpi::Shard& to, mpi::EncodedSlice& slice,
             std::vector<std::byte>& message) {
     mpi::encode_slice(mpi::slice(ballot_, to), slice);
-    const mpi::SentBallot ballot{0.0, &slice};
+    const mpi::SentBallot ballot{{1, 0.0}, &slice};
     mpi::encode_ballots(id, false, {&ballot, 1}, message);
   }
 
@@ -120,21 +120,21 @@ class Computing {
 };
 
 void vote(const MpiSession& session, std::size_t size, std::size_t rounds) {
-  const std::uint32_t ranks = session.ranks();
+  const std::uint32_t ranks = session.size();
   std::vector<std::vector<std::uint32_t>> hosts;
   for (std::uint32_t r = 0; r < ranks; ++r) hosts.push_back({r});
-  MpiEngine engine(session, {{Method::it, ranks, 0, size, kInitialRounds, 10}, kRunId, hosts, {}, {}});
+  MpiEngine engine(session, {{Method::it, ranks, 0, size, kInitialRounds, 10}, kRunId, "", hosts, {}, {}});
   std::vector<SignVector> ballots(kInitialRounds);
   for (std::uint32_t i = 0; i < kInitialRounds; ++i)
     if (pack(random_gradient(size, session.rank(), i), ballots[i])) throw EngineError("not a gradient");
   const std::size_t skip = kInitialRounds + 1;  // the first rounds are plain majorities
   const Times whole = times_of(rounds, skip, [&] {
-    engine.send_ballot(engine.hosted()[0], &ballots[engine.tally().rounds() % kInitialRounds], 0);
+    engine.send_ballot(engine.hosted()[0], &ballots[engine.tally().rounds() % kInitialRounds], {1, 0});
     engine.receive_verdict(false);
   });
   Computing computing(session, size, ballots[0]);
   const Times alone = times_of(rounds, skip, [&] { computing.round(); });
-  engine.send_ballot(engine.hosted()[0], &ballots[0], 0);
+  engine.send_ballot(engine.hosted()[0], &ballots[0], {1, 0});
   const Traffic before = engine.traffic();
   engine.receive_verdict(false);
   const Traffic after = engine.traffic();
@@ -161,13 +161,13 @@ void allreduce(const MpiSession& session, std::size_t size, std::size_t rounds) 
                              MPI_COMM_WORLD),
                "to sum up");
   });
-  const double ranks = session.ranks();
+  const double ranks = session.size();
   if (session.rank() != 0) return;
   fmt::print(
       R"({{"bench":"mpi_round","mode":"allreduce","ranks":{},"size":{},"rounds":{},"best_seconds":{:.6f},)"
       R"("median_seconds":{:.6f},"payload_bytes_per_rank":{:.0f}}})"
       "\n",
-      session.ranks(), size, rounds, whole.best, whole.median,
+      session.size(), size, rounds, whole.best, whole.median,
       2 * (ranks - 1) / ranks * static_cast<double>(size * sizeof(float)));
 }
 

@@ -33,6 +33,9 @@ class BallotBox {
   /// message, which is valid until the next close.
   std::span<const std::byte> close();
 
+  /// What the last close decided.
+  const SignVector& verdict() const { return verdict_; }
+
  private:
   Tally& tally_;
   std::uint64_t run_id_;

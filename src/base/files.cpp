@@ -169,7 +169,7 @@ void LineLog::sync() {
 }
 
 DurableLog::DurableLog(const fs::path& path, std::uint64_t keep_bytes)
-    : path_(path), fd_(-1), bytes_(keep_bytes) {
+    : path_(path), fd_(-1), bytes_(keep_bytes), synced_(keep_bytes) {
   Descriptor file(path, O_WRONLY | O_APPEND, "write");
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) fail("read", path, errno);
@@ -177,32 +177,43 @@ DurableLog::DurableLog(const fs::path& path, std::uint64_t keep_bytes)
     throw DataError(
         fmt::format("'{}' is shorter than the {} bytes that were saved in it", path.string(), keep_bytes));
   if (static_cast<std::uint64_t>(status.st_size) > keep_bytes &&
-      (::ftruncate(file.get(), static_cast<off_t>(keep_bytes)) != 0 || ::fdatasync(file.get()) != 0))
+      ::ftruncate(file.get(), static_cast<off_t>(keep_bytes)) != 0)
     fail("write", path, errno);
+  if (::fdatasync(file.get()) != 0) fail("sync", path, errno);
   fd_ = file.release();
 }
 
 DurableLog::~DurableLog() { ::close(fd_); }
 
-void DurableLog::append(std::span<const std::byte> record) {
+void DurableLog::require_sound() const {
   if (broken_)
     throw DataError(fmt::format(
         "'{}' takes no more after a failed write; check the disk and its free space, then start again",
         path_.string()));
+}
+
+void DurableLog::write(std::span<const std::byte> record) {
+  require_sound();
   try {
     write_all(fd_, record, path_);
   } catch (const DataError&) {
     broken_ = ::ftruncate(fd_, static_cast<off_t>(bytes_)) != 0;
     throw;
   }
-  if (::fdatasync(fd_) != 0) {
-    const int error = errno;
-    broken_ = true;
-    // Should this fail as well, whoever opens the file next finds a whole record or a torn one.
-    if (::ftruncate(fd_, static_cast<off_t>(bytes_)) == 0) ::fdatasync(fd_);
-    fail("sync", path_, error);
-  }
   bytes_ += record.size();
+}
+
+void DurableLog::sync() {
+  if (::fdatasync(fd_) == 0) {
+    synced_ = bytes_;
+    return;
+  }
+  const int error = errno;
+  broken_ = true;
+  bytes_ = synced_;
+  // If this fails as well, whoever opens the file next finds whole records or a torn end.
+  if (::ftruncate(fd_, static_cast<off_t>(bytes_)) == 0) ::fdatasync(fd_);
+  fail("sync", path_, error);
 }
 
 }  // namespace signvote

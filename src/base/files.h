@@ -1,5 +1,5 @@
 // Files that are never half-written: a reader sees the old content or the new one, whatever happens
-// to the writer in between. All failures throw DataError with the path and the reason.
+// to the writer in between. Every failure throws DataError with the path and the reason.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@ namespace signvote {
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> content);
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
-/// The same for a file that is written in parts: there is nothing at path before commit(), all of it
-/// after, and path.tmp is removed if it never comes.
+/// The same for a file that is written in parts. commit() puts the whole file at path; without it
+/// path stays as it was, and the destructor removes path.tmp.
 class AtomicFile {
  public:
   explicit AtomicFile(const std::filesystem::path& path);
@@ -34,10 +34,10 @@ class AtomicFile {
   int fd_;
 };
 
-/// What was created, renamed or removed in the folder is on the disk.
+/// Returns when everything that was created, renamed or removed in the folder is on the disk.
 void sync_folder(const std::filesystem::path& folder);
 
-/// A file that is read at any place. It stays readable after its name is gone.
+/// A file that can be read from any offset, also after it was renamed or removed.
 class InputFile {
  public:
   explicit InputFile(const std::filesystem::path& path);
@@ -45,9 +45,9 @@ class InputFile {
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
 
-  /// Fills `out`. From any thread.
+  /// Fills `out` with the bytes from `offset` on. Several threads may read at the same time.
   void read(std::uint64_t offset, std::span<std::byte> out) const;
-  std::uint64_t bytes() const { return bytes_; }  // when it was opened
+  std::uint64_t bytes() const { return bytes_; }  // the size when it was opened
   const std::filesystem::path& path() const { return path_; }
 
  private:
@@ -62,8 +62,8 @@ std::string read_text_file(const std::filesystem::path& path);
 /// Makes the folder and its parents.
 void make_folder(const std::filesystem::path& path);
 
-/// Keeps other processes out of a folder for as long as it lives; the kernel frees it with the process.
-/// Throws DataError if another one holds the folder.
+/// Locks a folder against other processes that lock it. The lock ends with this object or, at the
+/// latest, with the process. The constructor throws DataError if another process has the lock.
 class FolderLock {
  public:
   explicit FolderLock(const std::filesystem::path& folder);
@@ -75,7 +75,7 @@ class FolderLock {
   int fd_;
 };
 
-/// A text file that grows by whole lines; a line is written by one write call.
+/// A text file to which whole lines are appended, each by one write call.
 class LineLog {
  public:
   /// Opens path for appending, after cutting it to its first `keep_bytes` bytes.
@@ -84,8 +84,8 @@ class LineLog {
   LineLog(const LineLog&) = delete;
   LineLog& operator=(const LineLog&) = delete;
 
-  void append(std::string_view line);  // without its newline
-  void sync();                         // what was appended is on the disk
+  void append(std::string_view line);  // adds the newline
+  void sync();                         // returns when all lines are on the disk
   std::size_t bytes() const { return bytes_; }
 
  private:
@@ -94,25 +94,32 @@ class LineLog {
   std::size_t bytes_;
 };
 
-/// A file that grows by records which are on the disk when append returns: one write and one
-/// fdatasync each. If that fails, the file is cut back to what it was.
+/// A file that grows by records, which are on the disk once sync has returned.
 class DurableLog {
  public:
-  /// Opens a file that is there, after cutting it to its first `keep_bytes` bytes.
+  /// Opens a file that is there, after cutting it to its first `keep_bytes` bytes, and syncs it: the
+  /// writer before may have been killed before its sync.
   DurableLog(const std::filesystem::path& path, std::uint64_t keep_bytes);
   ~DurableLog();
   DurableLog(const DurableLog&) = delete;
   DurableLog& operator=(const DurableLog&) = delete;
 
-  /// After a full disk it may be tried again. After a failed sync nobody knows what the disk holds, as
-  /// the kernel drops the pages it could not write: from then on every append is refused.
-  void append(std::span<const std::byte> record);
+  /// One write call. If that fails, the file is cut back to what it was: after a full disk it may be
+  /// tried again.
+  void write(std::span<const std::byte> record);
+  /// After a failed sync nobody knows what the disk holds, because the kernel drops the pages it could
+  /// not write: the file is cut back to what was synced, and from then on every write is refused.
+  void sync();
+  /// Throws what a write would throw because an earlier one, or a sync, has failed for good.
+  void require_sound() const;
   std::uint64_t bytes() const { return bytes_; }
+  std::uint64_t synced() const { return synced_; }  // of these bytes
 
  private:
   std::filesystem::path path_;
   int fd_;
   std::uint64_t bytes_;
+  std::uint64_t synced_;
   bool broken_ = false;
 };
 

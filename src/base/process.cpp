@@ -37,7 +37,7 @@ struct Descriptor {
   }
 };
 
-// What the child does before it becomes the program; frees what posix_spawn allocates for that.
+// What the child process does before it becomes the program. Owns the memory that posix_spawn needs for it.
 struct Setup {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
@@ -48,7 +48,7 @@ struct Setup {
     posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
-    // The caller's blocked and ignored signals are no business of the program.
+    // The program must not inherit which signals this process blocks or ignores.
     posix_spawnattr_init(&attributes);
     sigset_t none;
     sigset_t defaults;
@@ -77,9 +77,9 @@ ProcessResult run_process(const std::vector<std::string>& argv, const fs::path& 
   if (!fs::is_directory(working_folder))
     throw DataError(fmt::format("cannot run '{}' in '{}': not a folder", program, working_folder.string()));
 
-  // The input lies in memory as a file, not in a pipe: nothing to feed while the output is read, and
-  // no SIGPIPE from a program that does not want it. All descriptors are close-on-exec, so a program
-  // that another thread starts right now does not hold them open.
+  // The input is a file in memory and not a pipe, so that it need not be written while the output is
+  // read, and a program that does not read it causes no SIGPIPE. All descriptors are close-on-exec, so
+  // that a program which another thread starts at the same time does not hold them open.
   const Descriptor source{::memfd_create("input", MFD_CLOEXEC)};
   if (source.fd < 0) fail(program, errno);
   for (std::size_t done = 0; done < input.size();) {
@@ -116,18 +116,6 @@ ProcessResult run_process(const std::vector<std::string>& argv, const fs::path& 
     if (errno != EINTR) fail(program, errno);
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return result;
-}
-
-std::string one_line(std::string_view output, std::size_t limit) {
-  std::string line;
-  while (!output.empty() && line.size() <= limit) {
-    const std::size_t end = output.find_first_of("\r\n");
-    const std::string_view part = output.substr(0, end);
-    if (!part.empty()) line += (line.empty() ? "" : "; ") + std::string(part);
-    output.remove_prefix(end == std::string_view::npos ? output.size() : end + 1);
-  }
-  if (line.size() > limit) line = line.substr(0, limit) + "...";
-  return line;
 }
 
 void raise_file_limit() {

@@ -1,4 +1,5 @@
-// Running another program without a shell, so that no file name is ever read as a command; and this one.
+// Runs other programs, without a shell, so that no file name is ever taken for a command. Also holds
+// what concerns this process as a whole.
 #pragma once
 
 #include <filesystem>
@@ -10,19 +11,16 @@ namespace signvote {
 
 struct ProcessResult {
   int exit_code = 0;   // 128 + the signal's number if a signal ended it
-  std::string output;  // standard output and standard error, as they came
+  std::string output;  // standard output and standard error, in the order they were written
 };
 
-/// Runs argv[0], found on the PATH, in `working_folder`, with `input` as its standard input, and
-/// waits for its end. A failing program is a result, not an error; throws DataError if it cannot be
-/// started. May be called by several threads at once. REQUIRES: argv is not empty.
+/// Runs argv[0], which is looked up on the PATH, in `working_folder`, with `input` as its standard
+/// input, and waits until it ends. Throws DataError if the program cannot be started; if the program
+/// fails, exit_code says so. Several threads may call this at once. REQUIRES: argv is not empty.
 ProcessResult run_process(const std::vector<std::string>& argv, const std::filesystem::path& working_folder,
                           std::string_view input = {});
 
-/// A program's output for use in a one-line error: its lines joined by "; ", cut after `limit` bytes.
-std::string one_line(std::string_view output, std::size_t limit = 300);
-
-/// As many open files as this process may have, where by default it has fewer.
+/// Allows this process to open as many files as its hard limit permits; the default is often fewer.
 void raise_file_limit();
 
 }  // namespace signvote

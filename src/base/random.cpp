@@ -14,7 +14,8 @@ Random::Random(std::uint64_t seed, Purpose purpose, std::uint64_t a, std::uint64
 
 std::uint64_t Random::below(std::uint64_t bound) {
   assert(bound > 0);
-  const std::uint64_t rejected = -bound % bound;  // 2^64 mod bound: the draws that would bias
+  // 2^64 mod bound. With the draws below it rejected, every remainder is equally likely.
+  const std::uint64_t rejected = -bound % bound;
   std::uint64_t draw = bits();
   while (draw < rejected) draw = bits();
   return draw % bound;
@@ -22,8 +23,8 @@ std::uint64_t Random::below(std::uint64_t bound) {
 
 std::vector<std::uint32_t> Random::distinct(std::size_t count, std::uint32_t bound) {
   assert(count <= bound);
-  // Floyd's sampling gives a uniform set in `count` draws whatever `bound` is; shuffled, a uniform
-  // order too.
+  // Floyd's sampling draws a uniform set with only `count` draws, but not in a uniform order, so the
+  // set is shuffled.
   std::vector<std::uint32_t> chosen;
   chosen.reserve(count);
   std::vector<bool> taken(bound);

@@ -1,6 +1,6 @@
-// Random numbers as a function of what they are for. A stream is named by a few integers (the run's
-// seed, a purpose, a worker, a round), so any process can draw it at any time, in any order, and no
-// generator has to be saved or passed along.
+// Streams of random numbers that are named by what they are used for: the run's seed, a purpose, and
+// for example a worker and a round. Any process can draw the same stream at any time, so no generator
+// has to be saved or passed along.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace signvote {
 
-/// The purposes that streams are drawn for; new ones are added at the end.
+/// What a stream is used for. The numbers are part of the results of a run, so they never change.
 enum class Purpose : std::uint64_t { partition = 1, samples = 2, augment = 3, run_id = 4 };
 
 class Random {
@@ -20,8 +20,8 @@ class Random {
 
   std::uint64_t bits() { return engine_(); }
 
-  /// Uniform in [0, bound), without bias. (std::uniform_int_distribution differs between standard
-  /// libraries.) REQUIRES: bound > 0.
+  /// Uniform in [0, bound), without bias. Not std::uniform_int_distribution, because that differs
+  /// between standard libraries. REQUIRES: bound > 0.
   std::uint64_t below(std::uint64_t bound);
 
   /// `count` different numbers below `bound`, in random order. REQUIRES: count <= bound.

@@ -13,9 +13,10 @@
 #include "base/sha256.h"
 #include "learn/dataset.h"
 #include "learn/evaluate.h"
-#include "learn/state_file.h"
+#include "learn/model_file.h"
 #include "report/progress.h"
-#include "run/ranks.h"
+#include "engine/group.h"
+#include "run/mpi.h"
 #include "run/record.h"
 #include "run/train.h"
 #include "signvote/error.h"
@@ -44,15 +45,14 @@ auto with_progress(const auto& work) {
 Dataset load(const TrainConfig& config) { return load_dataset(config.dataset, config.data_folder()); }
 
 /// Ranks that do not agree on when to test, save and end would wait for each other for ever.
-void compare_settings(const TrainConfig& config, const MpiSession* session) {
-  if (session == nullptr) return;
+void compare_settings(const TrainConfig& config, const Group& group) {
   std::string mine;
   for (const TrainOption& option : train_options())
     if (option.name != "data" && option.name != "threads" && option.name != "out")
       mine += fmt::format("{} = '{}'\n", option.name, option.get(config));
   std::istringstream lines(mine);
-  std::istringstream lines_of_rank0(session->of_rank0(mine));
-  on_all_ranks(session, [&] {
+  std::istringstream lines_of_rank0(group.of_leader(mine));
+  on_all_ranks(group, [&] {
     for (std::string line, expected; std::getline(lines, line) && std::getline(lines_of_rank0, expected);)
       if (line != expected)
         throw ConfigError(
@@ -61,14 +61,9 @@ void compare_settings(const TrainConfig& config, const MpiSession* session) {
   });
 }
 
-/// `session` is null if this is the only process.
-int train_on_rank(const TrainConfig& config, bool resume, const MpiSession* session) {
-  const bool leads = session == nullptr || session->rank() == 0;
+int train_in_group(const TrainConfig& config, bool resume, const Group& group, const EnginePlan& plan) {
   Dataset dataset;
-  on_all_ranks(session, [&] {
-    if (session != nullptr && session->ranks() > *config.workers)
-      throw ConfigError(fmt::format("{} ranks for {} workers; start at most as many ranks as workers",
-                                    session->ranks(), *config.workers));
+  on_all_ranks(group, [&] {
     const json summary = resume ? read_summary(config.out) : json();
     if (!summary.is_null() && summary.value("rounds", std::uint64_t{0}) == config.rounds)
       throw ConfigError(
@@ -77,26 +72,26 @@ int train_on_rank(const TrainConfig& config, bool resume, const MpiSession* sess
     dataset = load(config);
     check_batches(config, dataset);
   });
-  compare_settings(config, session);
-  on_all_ranks(session, [&] {  // when nothing is wrong on any: a run that cannot begin leaves no folder
-    if (!resume && leads) create_run(config);
+  compare_settings(config, group);
+  on_all_ranks(group, [&] {  // when nothing is wrong on any: a run that cannot begin leaves no folder
+    if (!resume && group.leads()) create_run(config);
   });
   const TrainResult result = with_progress([&](TrainHooks hooks) {
-    hooks.started = [&config, session] {
+    hooks.started = [&config, &group] {
       remark(fmt::format("{}: {} on {} with {} workers{} (batches {}), {} rounds", config.out,
                          config.method == "it" ? "IT-signSGD" : "signSGD-MV", config.dataset, *config.workers,
-                         session != nullptr ? fmt::format(" on {} ranks", session->ranks()) : "",
+                         group.size() > 1 ? fmt::format(" on {} ranks", group.size()) : "",
                          config.batches, config.rounds));
     };
-    return train(config, dataset, hooks, session);
+    return train(config, dataset, hooks, plan, group);
   });
   if (!result.finished) {
-    if (leads)
+    if (group.leads())
       remark(fmt::format("stopped and saved after round {} of {}; go on with: signvote train --resume '{}'",
                          result.rounds, config.rounds, config.out));
     return kInterrupted;
   }
-  if (leads) fmt::print("{}run folder      {}\n", format_summary(read_summary(config.out)), config.out);
+  if (group.leads()) fmt::print("{}run folder      {}\n", format_summary(read_summary(config.out)), config.out);
   return 0;
 }
 
@@ -110,6 +105,16 @@ void catch_interrupts() {
   ::sigaction(SIGTERM, &action, nullptr);
 }
 
+void say(const std::string& problem) {
+  fmt::print(stderr, "signvote: {}\n", problem);
+  std::fflush(stderr);
+}
+
+int launched_ranks() {
+  const char* text = std::getenv("OMPI_COMM_WORLD_SIZE");
+  return text != nullptr ? std::atoi(text) : 1;
+}
+
 const std::atomic<bool>& stop_requested() { return interrupted; }
 
 int run_train(TrainConfig config, bool resume) {
@@ -120,9 +125,20 @@ int run_train(TrainConfig config, bool resume) {
     throw ConfigError(
         fmt::format("{} processes were started as one job, but --engine is {}; add --engine mpi",
                     launched_ranks(), config.engine));
-  std::optional<MpiSession> mpi;
-  if (config.engine == "mpi") mpi.emplace();
-  return train_on_rank(config, resume, mpi ? &*mpi : nullptr);
+  if (config.engine != "mpi") return train_in_group(config, resume, Group(), local_engine(config));
+  const MpiSession session;
+  try {
+    EnginePlan plan;
+    on_all_ranks(session, [&] { plan = mpi_engine(config, session, [] { return interrupted.load(); }, remark); });
+    return train_in_group(config, resume, session, plan);
+  } catch (const SharedError& error) {
+    if (session.leads()) say(error.what());
+    session.first_problem("");  // all meet again: whoever ends before rank 0 has said it may end rank 0 too
+    return error.is_usage ? 2 : 1;
+  } catch (const std::exception&) {
+    say(fmt::format("rank {}: {}", session.rank(), describe_current_exception()));
+    session.abort(1);
+  }
 }
 
 int run_figure1(const Figure1Options& options) {
@@ -157,7 +173,7 @@ int run_eval(const EvalOptions& options) {
           "'{0}' has no model.pt: the run is not finished; go on with: signvote train --resume '{0}'",
           options.model.string()));
   } else {
-    const StateKind kind = identify_state(file);
+    const ModelKind kind = identify_model(file);
     config.model = kind.model;
     config.dataset = kind.dataset;
   }
@@ -166,7 +182,7 @@ int run_eval(const EvalOptions& options) {
   use_one_torch_thread();
   ThreadPool pool(config.thread_count(), use_one_torch_thread);
   Replicas replicas(config.model, dataset.train, dataset.classes, 0, pool.size());
-  for (std::size_t i = 0; i < replicas.count(); ++i) load_state(replicas.net(i), file);
+  for (std::size_t i = 0; i < replicas.count(); ++i) load_model(replicas.net(i), file);
   const Evaluation evaluation = evaluate(dataset, replicas, pool);
   const std::string sha256 = sha256_hex(std::as_bytes(replicas.parameters()));
   if (options.json) {

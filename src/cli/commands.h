@@ -20,6 +20,8 @@ inline constexpr int kInterrupted = 130;  // as the shell reports Ctrl-C
 void catch_interrupts();
 const std::atomic<bool>& stop_requested();
 
+void say(const std::string& problem);
+int launched_ranks();
 int run_train(TrainConfig config, bool resume);
 int run_figure1(const Figure1Options& options);
 int run_fetch(FetchOptions options);

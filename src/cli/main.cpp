@@ -16,9 +16,10 @@
 
 #include "cli/commands.h"
 #include "cli/network_commands.h"
-#include "run/ranks.h"
+#include "engine/group.h"
 #include "run/train.h"
 #include "signvote/error.h"
+#include "signvote/version.h"
 
 namespace signvote::cli {
 namespace {
@@ -299,22 +300,16 @@ class CommandLine {
   CertsOptions certs_;
 };
 
-/// Says why the program ends with the exception that is being handled. Returns the exit code.
-int fail(bool trains) {
-  const Problem problem = current_problem();
-  if (trains && launched_ranks() > 1 && !MpiSession::begun()) {
-    // The other ranks have the same error, to be said once, or none, and wait for this one: so it goes to
-    // meet them.
-    try {
-      const MpiSession session;
-      on_all_ranks(&session, [] { throw; });
-    } catch (const SaidByRank0& said) {
-      return said.exit_code;
-    } catch (const EngineError&) {  // alone after all
-    }
+int fail() {
+  try {
+    throw;
+  } catch (const ConfigError& error) {
+    say(error.what());
+    return 2;
+  } catch (const std::exception&) {
+    say(describe_current_exception());
+    return 1;
   }
-  say(problem.text);
-  return problem.exit_code;
 }
 
 }  // namespace
@@ -327,9 +322,7 @@ int main(int argc, char** argv) {
     if (std::fflush(stdout) != 0)
       throw Error(fmt::format("cannot print the result: {}", std::strerror(errno)));
     return code;
-  } catch (const SaidByRank0& said) {
-    return said.exit_code;
   } catch (const std::exception&) {
-    return cli::fail(argc > 1 && std::string_view(argv[1]) == "train");
+    return cli::fail();
   }
 }

@@ -16,13 +16,14 @@
 #include "engine/grpc/certificates.h"
 #include "journal/journal.h"
 #include "learn/dataset.h"
-#include "learn/state_file.h"
-#include "run/allow_list.h"
+#include "learn/model_file.h"
+#include "engine/grpc/allow_list.h"
 #include "run/audit.h"
 #include "run/record.h"
 #include "run/server.h"
 #include "run/worker.h"
 #include "signvote/error.h"
+#include "signvote/version.h"
 
 namespace signvote::cli {
 namespace {
@@ -138,7 +139,8 @@ TrainHooks logging_hooks() {
 
 struct NetworkCommands::Flags {
   TlsFlags server_tls;
-  ServerOptions server;
+  TrainConfig config;
+  ServerEngineOptions server;
   std::string state;
   std::string allow;
   std::string quorum;
@@ -207,9 +209,9 @@ void NetworkCommands::add_to(CLI::App& app, std::function<int()>& action,
       "Examples:\n  signvote worker --connect server.example:7000 --cert certs/worker-0.pem --key "
       "certs/worker-0.key --ca certs/ca.pem --batch 64\n"
       "  signvote worker --connect 127.0.0.1:7000 --insecure --name worker-0 --batch auto --round-time 5s");
-  worker->add_option("--connect", f.worker.client.connect, "The server")->required()->type_name("HOST:PORT");
+  worker->add_option("--connect", f.worker.session.connect, "The server")->required()->type_name("HOST:PORT");
   f.worker_tls.add_to(*worker, "--ca", "the server's");
-  worker->add_option("--name", f.worker.name, "Who this is, with --insecure; else the certificate says it")
+  worker->add_option("--name", f.worker.session.name, "Who this is, with --insecure; else the certificate says it")
       ->type_name("NAME");
   worker->add_option("--data", f.worker.data, "Folder of the data set's files [the cache]")->type_name("DIR");
   worker->add_option("--batch", f.batch, "Samples a round, or 'auto' [as the run's settings say]")
@@ -242,7 +244,6 @@ void NetworkCommands::add_to(CLI::App& app, std::function<int()>& action,
 }
 
 int NetworkCommands::Flags::run_server(const std::function<void(TrainConfig&)>& read_settings) {
-  TrainConfig& config = server.config;
   const bool again = fs::exists(fs::path(state) / "config.toml");
   if (again) config = load_state(state);
   TrainConfig asked = config;
@@ -285,7 +286,7 @@ int NetworkCommands::Flags::run_server(const std::function<void(TrainConfig&)>& 
   raise_file_limit();                                      // every connection is a file
   make_folder(state);
   const TrainHooks hooks = logging_hooks();
-  const TrainResult result = serve(server, dataset, hooks);
+  const TrainResult result = serve(config, server, dataset, hooks);
   if (!result.finished) {
     hooks.warn(fmt::format("stopped and saved after round {} of {}; the same command goes on", result.rounds,
                            config.rounds));
@@ -296,15 +297,20 @@ int NetworkCommands::Flags::run_server(const std::function<void(TrainConfig&)>& 
 }
 
 int NetworkCommands::Flags::run_worker() {
-  worker_tls.read(worker.client.keys, worker.client.authority, "--ca");
-  if (worker_tls.insecure && worker.name.empty())
+  std::optional<KeyPair> keys;
+  worker_tls.read(keys, worker.session.authority, "--ca");
+  if (worker_tls.insecure && worker.session.name.empty())
     throw ConfigError("--insecure needs a --name, for there is no certificate to tell who this is");
-  if (worker.client.keys && !common_name(worker.client.keys->certificate))
+  if (keys && !common_name(keys->certificate))
     throw DataError(fmt::format("the certificate '{}' must have one common name (CN), the worker's name",
                                 worker_tls.certificate));
-  if (!worker_tls.insecure && !worker.name.empty())
+  if (!worker_tls.insecure && !worker.session.name.empty())
     throw ConfigError("--name is for --insecure; the certificate says who this is");
-  worker.program = "signvote " SIGNVOTE_VERSION;
+  if (keys) {
+    worker.session.certificate = keys->certificate;
+    worker.session.key = keys->key;
+  }
+  worker.session.program = "signvote " SIGNVOTE_VERSION;
   if (batch == "auto") {
     if (round_time.empty()) throw ConfigError("--batch auto needs a --round-time, e.g. 5s");
     worker.round_seconds = parse_seconds("--round-time", round_time);
@@ -317,7 +323,7 @@ int NetworkCommands::Flags::run_worker() {
       throw ConfigError(fmt::format("--batch is '{}'; write a number of samples, or auto", batch));
     if (!batch.empty()) worker.batch = samples;
   }
-  if (!give_up.empty()) worker.give_up_seconds = parse_seconds("--give-up", give_up);
+  if (!give_up.empty()) worker.session.give_up_seconds = parse_seconds("--give-up", give_up);
   const TrainHooks hooks = logging_hooks();
   const TrainResult result = work(worker, hooks);
   hooks.warn(result.finished ? fmt::format("the run is finished, {} rounds", result.rounds)

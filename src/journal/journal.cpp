@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <map>
 #include <mutex>
 #include <utility>
 
@@ -40,6 +41,12 @@ void step_by(const std::vector<std::byte>& message, std::uint64_t round, float d
       fmt::format("the verdict of round {} in '{}' cannot be stepped: {}", round, folder.string(), problem));
 }
 
+DataError damaged_since(const InputFile& log, std::uint64_t offset, const std::string& problem) {
+  return DataError(
+      fmt::format("'{}' was damaged at byte {} since it was opened: {}; put it back from a backup",
+                  log.path().string(), offset, problem));
+}
+
 // What a crash can leave of create: the snapshot, its last file, is not there, and nothing was recorded.
 bool is_journal(const fs::path& folder, const FolderListing& listing) {
   if (!listing.snapshots.empty() || !listing.verdicts.empty()) return true;
@@ -54,10 +61,13 @@ class Journal::Impl {
  public:
   Impl(fs::path folder, Mode mode, const std::function<void(const std::string&)>& report);
 
-  JournalSnapshot snapshot() const { return snapshot_->load(); }
-  void replay(const std::function<void(const JournalRecord&)>& visit) const;
-  void append(const JournalRecord& record);
-  void take_snapshot(const JournalSnapshot& snapshot, std::uint64_t keep, float delta);
+  State snapshot() const { return snapshot_->load(); }
+  void replay(const std::function<void(const JournalEvent&)>& visit) const;
+  void append(const MemberRecord& member);
+  void append(std::uint64_t round, const CastBallot& ballot);
+  void append(std::uint64_t round, std::span<const std::uint32_t> counted,
+              std::span<const std::byte> verdict);
+  void take_snapshot(const State& snapshot, std::uint64_t keep, float delta);
   std::uint64_t rounds() const;
   std::uint64_t oldest() const;
   std::optional<std::vector<std::byte>> verdict(std::uint64_t round) const;
@@ -66,19 +76,27 @@ class Journal::Impl {
   std::vector<File> files() const;
 
  private:
+  /// Throws if a failure has left it so that nothing more may be written.
+  void require_sound() const;
+  /// Ready for one more record, which is encoded into bytes_.
+  DurableLog& log();
   void open(const FolderListing& listing, Mode mode, const std::function<void(const std::string&)>& report);
-  void start_after(const JournalSnapshot& snapshot);
+  void start_after(const State& snapshot);
   void undo_snapshot(std::uint64_t round);
   Segment write_verdicts(std::uint64_t first, std::uint64_t last) const;
+  /// Where a round's ballots lie in the active log: the last one of each worker.
+  using Ballots = std::map<std::uint32_t, std::uint64_t>;
+  Ballots write_rounds(std::uint64_t first) const;
   void drop_verdicts(std::uint64_t keep, float delta);
   void step_through(std::uint64_t first, std::uint64_t last, float delta, std::span<float> parameters) const;
   void remove(const std::string& name) const;
 
   fs::path folder_;
   std::unique_ptr<DurableLog> log_;  // if it may be appended to
-  std::uint64_t log_bytes_ = 0;      // of whole records
-  std::vector<std::byte> bytes_;  // of the record being written: fresh memory is slow, and a round's is large
-  std::string broken_;            // why nothing more may be written
+  std::uint64_t log_bytes_ = 0;      // up to the last member or verdict
+  Ballots cast_;                     // in the open round
+  std::vector<std::byte> bytes_;     // of the record being written: fresh memory is slow
+  std::string broken_;               // why nothing more may be written
 
   mutable std::mutex mutex_;  // guards what follows; the thread that writes reads it without
   std::shared_ptr<const StateFile> base_;
@@ -90,15 +108,17 @@ class Journal::Impl {
 
 Journal::Impl::Impl(fs::path folder, Mode mode, const std::function<void(const std::string&)>& report)
     : folder_(std::move(folder)) {
-  // Who only reads does so beside a writer, too: if files came and went meanwhile, look again. The writer
-  // took a snapshot each time that happens, so it ends.
+  // Who only reads does so beside a writer, too, which replaces files when it takes a snapshot, and cuts
+  // off the end of its log when it starts. So only what is found twice, in the same files, is wrong.
+  std::string before;
   while (true) {
     const FolderListing listing = list_folder(folder_);
     try {
       open(listing, mode, report);
       return;
-    } catch (const DataError&) {
-      if (mode == Mode::append || list_folder(folder_) == listing) throw;
+    } catch (const DataError& error) {
+      if (mode == Mode::append || (error.what() == before && list_folder(folder_) == listing)) throw;
+      before = error.what();
     }
   }
 }
@@ -136,54 +156,88 @@ void Journal::Impl::open(const FolderListing& listing, Mode mode,
     for (const std::string& name : plan.leftovers) remove(name);
   }
   if (!content.torn.empty())
-    report(fmt::format(
-        "'{}' ends within a record, as a crash leaves it ({}): {} {} from byte {} on; {} rounds are "
-        "there",
-        active_->path().string(), content.torn, active_->bytes() - log_bytes_,
-        mode == Mode::append ? "bytes were cut off" : "bytes are passed over", log_bytes_, rounds()));
+    report(fmt::format("'{}' ends as a crash leaves it ({}): {} {} from byte {} on; {} rounds are there",
+                       active_->path().string(), content.torn, active_->bytes() - log_bytes_,
+                       mode == Mode::append ? "bytes were cut off" : "bytes are passed over", log_bytes_,
+                       rounds()));
   if (!plan.leftovers.empty())
     report(fmt::format("'{}' has what an unfinished snapshot leaves: {} files {}, beginning with {}",
                        folder_.string(), plan.leftovers.size(),
                        mode == Mode::append ? "were removed" : "are passed over", plan.leftovers.front()));
 }
 
-void Journal::Impl::replay(const std::function<void(const JournalRecord&)>& visit) const {
-  LogReader reader(*active_, log_bytes_);
+void Journal::Impl::replay(const std::function<void(const JournalEvent&)>& visit) const {
+  LogReader reader(*active_, 0, log_bytes_);
+  std::map<std::uint32_t, CastBallot> cast;  // in the open round; a later one replaces an earlier one
   while (true) {
-    const DecodedRecord decoded = reader.next();
+    DecodedRecord decoded = reader.next();
     if (decoded.status == RecordStatus::end) return;
-    if (decoded.status != RecordStatus::ok)
-      throw DataError(
-          fmt::format("'{}' was damaged at byte {} since it was opened: {}; put it back from a backup",
-                      active_->path().string(), reader.offset(), decoded.problem));
-    visit(decoded.record);
+    if (decoded.status != RecordStatus::ok) throw damaged_since(*active_, reader.offset(), decoded.problem);
+    if (const auto* member = std::get_if<MemberRecord>(&decoded.record)) {
+      visit(*member);
+    } else if (auto* ballot = std::get_if<BallotRecord>(&decoded.record)) {
+      cast[ballot->ballot.worker] = std::move(ballot->ballot);
+    } else {
+      auto& verdict = std::get<VerdictRecord>(decoded.record);
+      RoundRecord round{.round = verdict.round, .ballots = {}, .verdict = std::move(verdict.verdict)};
+      for (const std::uint32_t worker : verdict.counted) round.ballots.push_back(std::move(cast[worker]));
+      cast.clear();
+      visit(std::move(round));
+    }
   }
 }
 
-void Journal::Impl::append(const JournalRecord& record) {
+void Journal::Impl::require_sound() const {
   assert(log_);
   if (!broken_.empty()) throw DataError(broken_);
-  const auto* round = std::get_if<RoundRecord>(&record);
-  assert(round == nullptr || round->round == rounds());
-  bytes_.clear();
-  encode_record(record, bytes_);
-  log_->append(bytes_);
-  if (round != nullptr) {
-    const Place place = place_of(*round, log_bytes_);
-    const std::scoped_lock lock(mutex_);
-    places_.push_back(place);
-  }
-  log_bytes_ = log_->bytes();
+  log_->require_sound();
 }
 
-void Journal::Impl::take_snapshot(const JournalSnapshot& snapshot, std::uint64_t keep, float delta) {
-  assert(log_);
+DurableLog& Journal::Impl::log() {
+  require_sound();
+  bytes_.clear();
+  return *log_;
+}
+
+void Journal::Impl::append(const MemberRecord& member) {
+  DurableLog& log = this->log();
+  encode_member(member, log.synced(), bytes_);
+  log.write(bytes_);
+  log.sync();
+  log_bytes_ = log.bytes();
+}
+
+void Journal::Impl::append(std::uint64_t round, const CastBallot& ballot) {
+  assert(round == rounds());
+  DurableLog& log = this->log();
+  encode_ballot(round, ballot, log.synced(), bytes_);
+  const std::uint64_t offset = log.bytes();
+  log.write(bytes_);
+  cast_[ballot.worker] = offset;
+}
+
+void Journal::Impl::append(std::uint64_t round, std::span<const std::uint32_t> counted,
+                           std::span<const std::byte> verdict) {
+  assert(round == rounds());
+  assert(std::ranges::includes(cast_, counted, {}, &Ballots::value_type::first));
+  DurableLog& log = this->log();
+  const std::size_t offset = encode_verdict(round, counted, verdict, log.synced(), bytes_);
+  const Place place = place_of(verdict, log.bytes() + offset);
+  log.write(bytes_);
+  log.sync();
+  log_bytes_ = log.bytes();
+  cast_.clear();
+  const std::scoped_lock lock(mutex_);
+  places_.push_back(place);
+}
+
+void Journal::Impl::take_snapshot(const State& snapshot, std::uint64_t keep, float delta) {
   assert(snapshot.round == rounds());
   assert(snapshot.parameters.size() * sizeof(float) == base_->parameter_bytes());
-  if (!broken_.empty()) throw DataError(broken_);
+  require_sound();
   if (snapshot.round > snapshot_->round()) {
     start_after(snapshot);
-  } else {  // no round since the last one, which it replaces; the log has members at most, and keeps them
+  } else {  // no round since the last one, which it replaces; the log has no verdict, and stays
     const fs::path path = folder_ / snapshot_name(snapshot.round);
     write_state(path, StateKind::snapshot, snapshot);
     auto written = std::make_shared<StateFile>(path, StateKind::snapshot, snapshot.round);
@@ -194,19 +248,20 @@ void Journal::Impl::take_snapshot(const JournalSnapshot& snapshot, std::uint64_t
 }
 
 // The steps that folder.h tells of.
-void Journal::Impl::start_after(const JournalSnapshot& snapshot) {
+void Journal::Impl::start_after(const State& snapshot) {
   const std::uint64_t first = snapshot_->round(), last = snapshot.round;
   std::shared_ptr<const StateFile> state;
   std::shared_ptr<const InputFile> active;
   std::unique_ptr<DurableLog> log;
   Segment segment;
+  Ballots cast;
   try {
     write_state(folder_ / snapshot_name(last), StateKind::snapshot, snapshot);
     state = std::make_shared<StateFile>(folder_ / snapshot_name(last), StateKind::snapshot, last);
     segment = write_verdicts(first, last);
-    write_file_atomically(folder_ / rounds_name(last), std::string_view());  // now the snapshot counts
+    cast = write_rounds(last);  // now the snapshot counts
     active = std::make_shared<InputFile>(folder_ / rounds_name(last));
-    log = std::make_unique<DurableLog>(folder_ / rounds_name(last), 0);
+    log = std::make_unique<DurableLog>(folder_ / rounds_name(last), active->bytes());
   } catch (...) {
     undo_snapshot(last);
     throw;
@@ -220,6 +275,7 @@ void Journal::Impl::start_after(const JournalSnapshot& snapshot) {
   }
   log_ = std::move(log);
   log_bytes_ = 0;
+  cast_ = std::move(cast);
   remove(rounds_name(first));
   remove(snapshot_name(first));
 }
@@ -247,16 +303,36 @@ Segment Journal::Impl::write_verdicts(std::uint64_t first, std::uint64_t last) c
   Segment segment{.first = first, .last = last, .places = {}};
   AtomicFile file(folder_ / verdicts_name(first, last));
   std::uint64_t offset = 0;
+  std::vector<std::byte> bytes;
   for (std::uint64_t round = first; round < last; ++round) {
-    const RoundRecord record{.round = round, .ballots = {}, .verdict = *verdict(round)};
-    std::vector<std::byte> bytes;
-    encode_record(record, bytes);
+    const auto message = verdict(round);
+    assert(message);
+    bytes.clear();
+    segment.places.push_back(place_of(*message, offset + encode_verdict(round, {}, *message, 0, bytes)));
     file.write(bytes);
-    segment.places.push_back(place_of(record, offset));
     offset += bytes.size();
   }
   file.commit();
   return segment;
+}
+
+// A log of the rounds from `first` on, which begins with the ballots that the open one has by now.
+Journal::Impl::Ballots Journal::Impl::write_rounds(std::uint64_t first) const {
+  AtomicFile file(folder_ / rounds_name(first));
+  std::uint64_t written = 0;
+  Ballots moved;
+  std::vector<std::byte> bytes;
+  for (const auto& [worker, offset] : cast_) {
+    const DecodedRecord decoded = LogReader(*active_, offset, log_->bytes()).next();
+    if (decoded.status != RecordStatus::ok) throw damaged_since(*active_, offset, decoded.problem);
+    bytes.clear();
+    encode_ballot(first, std::get<BallotRecord>(decoded.record).ballot, 0, bytes);
+    file.write(bytes);
+    moved[worker] = written;
+    written += bytes.size();
+  }
+  file.commit();
+  return moved;
 }
 
 void Journal::Impl::drop_verdicts(std::uint64_t keep, float delta) {
@@ -264,7 +340,7 @@ void Journal::Impl::drop_verdicts(std::uint64_t keep, float delta) {
   auto kept = segments_.begin();
   while (kept != segments_.end() && end - kept->last >= keep) ++kept;
   if (kept == segments_.begin()) return;
-  JournalSnapshot moved;
+  State moved;
   moved.round = (kept - 1)->last;
   moved.parameters = base_->parameters();
   step_through(base_->round(), moved.round, delta, moved.parameters);
@@ -362,7 +438,7 @@ std::vector<Journal::File> Journal::Impl::files() const {
   return files;
 }
 
-void Journal::create(const fs::path& folder, const JournalSnapshot& start) {
+void Journal::create(const fs::path& folder, const State& start) {
   make_folder(folder);
   const FolderListing before = list_folder(folder);
   if (is_journal(folder, before))
@@ -370,7 +446,7 @@ void Journal::create(const fs::path& folder, const JournalSnapshot& start) {
   for (const std::uint64_t round : before.bases) ::unlink((folder / base_name(round)).c_str());
   for (const std::uint64_t first : before.logs) ::unlink((folder / rounds_name(first)).c_str());
   for (const std::string& name : before.temporaries) ::unlink((folder / name).c_str());
-  const JournalSnapshot base{.round = start.round, .notes = {}, .parameters = start.parameters, .tally = {}};
+  const State base{.round = start.round, .notes = {}, .parameters = start.parameters, .tally = {}};
   try {
     write_state(folder / base_name(start.round), StateKind::base, base);
     write_file_atomically(folder / rounds_name(start.round), std::string_view());
@@ -388,10 +464,15 @@ bool Journal::exists(const fs::path& folder) { return is_journal(folder, list_fo
 Journal::Journal(const fs::path& folder, Mode mode, const std::function<void(const std::string&)>& report)
     : impl_(std::make_unique<Impl>(folder, mode, report)) {}
 Journal::~Journal() = default;
-JournalSnapshot Journal::snapshot() const { return impl_->snapshot(); }
-void Journal::replay(const std::function<void(const JournalRecord&)>& visit) const { impl_->replay(visit); }
-void Journal::append(const JournalRecord& record) { impl_->append(record); }
-void Journal::take_snapshot(const JournalSnapshot& snapshot, std::uint64_t keep, float delta) {
+State Journal::snapshot() const { return impl_->snapshot(); }
+void Journal::replay(const std::function<void(const JournalEvent&)>& visit) const { impl_->replay(visit); }
+void Journal::append(const MemberRecord& member) { impl_->append(member); }
+void Journal::append(std::uint64_t round, const CastBallot& ballot) { impl_->append(round, ballot); }
+void Journal::append(std::uint64_t round, std::span<const std::uint32_t> counted,
+                     std::span<const std::byte> verdict) {
+  impl_->append(round, counted, verdict);
+}
+void Journal::take_snapshot(const State& snapshot, std::uint64_t keep, float delta) {
   impl_->take_snapshot(snapshot, keep, delta);
 }
 std::uint64_t Journal::rounds() const { return impl_->rounds(); }

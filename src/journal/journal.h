@@ -6,7 +6,7 @@
 //   DIR/base-R.bin        the parameters before the oldest verdict that is kept
 //   DIR/verdicts-A-B.log  the verdicts of rounds [A, B), whose ballots are dropped
 //   DIR/snapshot-S.bin    parameters, tally and notes after round S - 1
-//   DIR/rounds-S.log      what came since: members, and whole rounds with their ballots
+//   DIR/rounds-S.log      what came since: members, ballots as they came, and verdicts
 #pragma once
 
 #include <cstddef>
@@ -20,14 +20,9 @@
 #include <variant>
 #include <vector>
 
-namespace signvote {
+#include "journal/state_file.h"
 
-struct JournalSnapshot {
-  std::uint64_t round = 0;  // rounds decided before it
-  std::string notes;        // the writer's own, JSON
-  std::vector<float> parameters;
-  std::vector<std::byte> tally;
-};
+namespace signvote {
 
 /// Slot `worker` of the tally belongs to `name` from here on. May be replayed onto a snapshot that has
 /// seen it (one taken again with no round in between), so it must not matter when it comes twice.
@@ -43,73 +38,55 @@ struct CastBallot {
   std::vector<std::byte> message;  // as in wire.h; empty: the worker had no usable gradient
 };
 
+/// A decided round, as replay tells of it.
 struct RoundRecord {
   std::uint64_t round = 0;
-  std::vector<CastBallot> ballots;
-  std::vector<std::byte> verdict;  // as in wire.h
+  std::vector<CastBallot> ballots;  // those that counted, ascending by worker
+  std::vector<std::byte> verdict;   // as in wire.h
 };
 
-using JournalRecord = std::variant<MemberRecord, RoundRecord>;
-
-// Records as bytes: the decoder of what lies in a .log file. Foreign bytes never crash it and never
-// make it allocate more than they are long.
-
-void encode_record(const JournalRecord& record, std::vector<std::byte>& out);  // appends to out
-
-enum class RecordStatus { ok, end, torn, corrupt };
-struct DecodedRecord {
-  RecordStatus status = RecordStatus::end;
-  JournalRecord record;    // if ok
-  std::size_t length = 0;  // if ok: the bytes it took
-  std::string problem;     // if torn or corrupt, one line
-};
-/// Reads the record at the front of `bytes`, which reach to the end of the file. torn: the file ends
-/// within it, or what is there to the end is no record and none follows; corrupt: it is damaged and
-/// more follows.
-DecodedRecord decode_record(std::span<const std::byte> bytes);
-
-/// A snapshot's parameters as they lie on the disk; stays readable after the snapshot was replaced.
-class SnapshotReader {
- public:
-  virtual ~SnapshotReader() = default;
-  virtual std::uint64_t round() const = 0;
-  virtual std::uint64_t parameter_bytes() const = 0;
-  /// Fills `out` from byte `offset` of the parameters on. Throws DataError.
-  virtual void read(std::uint64_t offset, std::span<std::byte> out) const = 0;
-};
+using JournalEvent = std::variant<MemberRecord, RoundRecord>;
 
 class Journal {
  public:
   /// Makes a journal that starts with `start`, in a folder that holds none (ConfigError); makes the
   /// folder if need be. All or nothing: what a crash leaves behind does not exist, and is written over.
-  static void create(const std::filesystem::path& folder, const JournalSnapshot& start);
+  static void create(const std::filesystem::path& folder, const State& start);
   static bool exists(const std::filesystem::path& folder);
 
   /// How much of it may be changed by opening it.
   enum class Mode { append, read_only };
 
-  /// Opens a journal and checks all of it. What a crash left behind is finished or removed: a torn last
-  /// record is cut off (read_only: only passed over), and `report` is told so in one line. Throws
-  /// DataError that names file and place where anything else is wrong.
+  /// Opens a journal and checks all of it. What a crash left behind is finished or removed: ballots that
+  /// no verdict counts and a torn end are cut off (read_only: only passed over), and `report` is told in
+  /// one line of what is torn. Throws DataError that names file and place where anything else is wrong.
   Journal(const std::filesystem::path& folder, Mode mode,
           const std::function<void(const std::string&)>& report);
   ~Journal();
 
   /// The last snapshot, and in order what was recorded after it. By the thread that appends.
-  JournalSnapshot snapshot() const;
-  void replay(const std::function<void(const JournalRecord&)>& visit) const;
+  State snapshot() const;
+  void replay(const std::function<void(const JournalEvent&)>& visit) const;
 
-  /// Durable (written and fdatasynced) when it returns. If the disk is full or fails, throws DataError,
-  /// and the journal is as before; where a sync has failed, it then takes no more until it is opened
-  /// anew. REQUIRES: Mode::append; a round's number is rounds().
-  void append(const JournalRecord& record);
+  /// A ballot is written as it comes, and on the disk when its round's verdict is; it does not outlive
+  /// the Journal without that. A member and a verdict are durable (written and fdatasynced) when this
+  /// returns; a verdict counts the last ballot of each worker in `counted`. If the disk is full or fails,
+  /// these throw DataError: what they were given is not there, and what was durable stays. Where a sync
+  /// has failed, the journal takes no more until it is opened anew.
+  /// REQUIRES: Mode::append; the round is rounds(); `counted` ascends, and each of these workers' ballots
+  /// was appended to this Journal in this round.
+  void append(const MemberRecord& member);
+  void append(std::uint64_t round, const CastBallot& ballot);
+  void append(std::uint64_t round, std::span<const std::uint32_t> counted,
+              std::span<const std::byte> verdict);
 
-  /// Durable when it returns; then ballots before it are dropped. Of the verdicts at least the last
+  /// Durable when it returns; then ballots of the rounds before it are dropped, and those of the open
+  /// round stay. Of the verdicts at least the last
   /// `keep` are kept (by whole files; UINT64_MAX: all); where older ones go, the base moves on, stepped
   /// with `delta`. If it throws DataError, no verdict is lost and the journal goes on, from the old
   /// snapshot or from the new one. REQUIRES: Mode::append; snapshot.round == rounds(); as many parameters
   /// as at the start.
-  void take_snapshot(const JournalSnapshot& snapshot, std::uint64_t keep, float delta);
+  void take_snapshot(const State& snapshot, std::uint64_t keep, float delta);
 
   /// Rounds recorded: the next one's number. And the oldest whose verdict is there. Any thread.
   std::uint64_t rounds() const;

@@ -1,6 +1,6 @@
 // The records of a .log file; docs/journal_format.md is the specification. The header has a checksum
-// of its own, so its length can be believed: a record that is cut short is told from one that is
-// damaged, and the decoder never looks for a body where there is none.
+// of its own, so its length can be believed, and it says how much of the log was on the disk before it:
+// so a record that a crash has torn is told from one that was damaged later.
 #include "journal/record.h"
 
 #include <fmt/format.h>
@@ -20,32 +20,27 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "records are copied as they lie in memory");
 
-constexpr std::array<char, 4> kMagic = {'S', 'V', 'J', '1'};
+constexpr std::array<char, 4> kMagic = {'S', 'V', 'J', '2'};
 
-enum class RecordType : std::uint32_t { member = 1, round = 2 };
+enum class RecordType : std::uint32_t { member = 1, ballot = 2, verdict = 3 };
 
 struct RecordHeader {
   std::array<char, 4> magic = kMagic;
   RecordType type{};
   std::uint64_t body_bytes = 0;
-  std::uint64_t round = 0;  // 0 in a member
+  std::uint64_t round = 0;   // 0 in a member
+  std::uint64_t synced = 0;  // the log's first bytes, which were on the disk before this was written
   std::uint64_t body_checksum = 0;
   std::uint64_t header_checksum = 0;
 };
-static_assert(sizeof(RecordHeader) == 40 && std::has_unique_object_representations_v<RecordHeader>);
+static_assert(sizeof(RecordHeader) == 48 && std::has_unique_object_representations_v<RecordHeader>);
 
-struct RoundHead {  // then a row a ballot, the verdict, the ballots' messages
-  std::uint64_t ballots = 0;
-  std::uint64_t verdict_bytes = 0;
-};
-
-struct BallotRow {
+struct BallotHead {  // then its message
   std::uint32_t worker = 0;
   std::uint32_t batch = 0;
   double loss = 0;
-  std::uint64_t message_bytes = 0;
 };
-static_assert(sizeof(RoundHead) == 16 && sizeof(BallotRow) == 24);
+static_assert(sizeof(BallotHead) == 16);
 
 std::uint64_t checksum_of(const RecordHeader& header) {
   return XXH3_64bits(&header, offsetof(RecordHeader, header_checksum));
@@ -70,26 +65,21 @@ bool take(std::span<const std::byte>& bytes, T& value) {
   return true;
 }
 
-bool take_bytes(std::span<const std::byte>& bytes, std::uint64_t count, std::vector<std::byte>& value) {
-  if (bytes.size() < count) return false;
-  value.assign(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(count));
-  bytes = bytes.subspan(count);
-  return true;
-}
-
 bool read_header(std::span<const std::byte> bytes, RecordHeader& header) {
   return take(bytes, header) && header.magic == kMagic && header.header_checksum == checksum_of(header);
 }
 
-bool a_header_follows(std::span<const std::byte> bytes) {
+// How much of the log was on the disk, according to the headers that are found in its end.
+std::uint64_t synced_according_to(std::span<const std::byte> end) {
+  std::uint64_t synced = 0;
   RecordHeader header;
   const auto magic = std::as_bytes(std::span(kMagic));
   while (true) {
-    const auto found = std::search(bytes.begin(), bytes.end(), magic.begin(), magic.end());
-    if (found == bytes.end()) return false;
-    bytes = bytes.subspan(static_cast<std::size_t>(found - bytes.begin()));
-    if (read_header(bytes, header)) return true;
-    bytes = bytes.subspan(1);
+    const auto found = std::search(end.begin(), end.end(), magic.begin(), magic.end());
+    if (found == end.end()) return synced;
+    end = end.subspan(static_cast<std::size_t>(found - end.begin()));
+    if (read_header(end, header)) synced = std::max(synced, header.synced);
+    end = end.subspan(1);
   }
 }
 
@@ -99,53 +89,32 @@ bool read_member(std::span<const std::byte> body, MemberRecord& member) {
   return true;
 }
 
-bool read_round(std::span<const std::byte> body, RoundRecord& record) {
-  RoundHead head;
-  if (!take(body, head) || head.ballots > body.size() / sizeof(BallotRow)) return false;
-  auto rows = body.first(head.ballots * sizeof(BallotRow));
-  body = body.subspan(rows.size());
-  if (!take_bytes(body, head.verdict_bytes, record.verdict)) return false;
-  record.ballots.resize(head.ballots);
-  for (CastBallot& ballot : record.ballots) {
-    BallotRow row;
-    take(rows, row);
-    ballot = {.worker = row.worker, .batch = row.batch, .loss = row.loss, .message = {}};
-    if (!take_bytes(body, row.message_bytes, ballot.message)) return false;
-  }
-  return body.empty();
+bool read_ballot(std::span<const std::byte> body, CastBallot& ballot) {
+  BallotHead head;
+  if (!take(body, head)) return false;
+  ballot = {head.worker, head.batch, head.loss, {body.begin(), body.end()}};
+  return true;
 }
 
-DecodedRecord problem(RecordStatus status, std::string text) {
-  return {.status = status, .record = {}, .length = 0, .problem = std::move(text)};
+bool read_verdict(std::span<const std::byte> body, VerdictRecord& record) {
+  std::uint64_t count = 0;
+  if (!take(body, count) || count > body.size() / sizeof(std::uint32_t)) return false;
+  record.counted.resize(count);
+  for (std::uint32_t& worker : record.counted) take(body, worker);
+  record.verdict.assign(body.begin(), body.end());
+  return std::ranges::adjacent_find(record.counted, std::ranges::greater_equal{}) == record.counted.end();
 }
 
-}  // namespace
-
-std::size_t verdict_offset(const RoundRecord& record) {
-  return sizeof(RecordHeader) + sizeof(RoundHead) + record.ballots.size() * sizeof(BallotRow);
-}
-
-void encode_record(const JournalRecord& record, std::vector<std::byte>& out) {
+/// Appends a record whose body `write_body` appends.
+void append_record(RecordType type, std::uint64_t round, std::uint64_t synced, std::vector<std::byte>& out,
+                   const auto& write_body) {
   const std::size_t start = out.size();
   RecordHeader header;
+  header.type = type;
+  header.round = round;
+  header.synced = synced;
   put(out, header);
-  if (const auto* member = std::get_if<MemberRecord>(&record)) {
-    header.type = RecordType::member;
-    put(out, member->worker);
-    put_bytes(out, std::as_bytes(std::span(member->name)));
-  } else {
-    const auto& round = std::get<RoundRecord>(record);
-    header.type = RecordType::round;
-    header.round = round.round;
-    put(out, RoundHead{.ballots = round.ballots.size(), .verdict_bytes = round.verdict.size()});
-    for (const CastBallot& ballot : round.ballots)
-      put(out, BallotRow{.worker = ballot.worker,
-                         .batch = ballot.batch,
-                         .loss = ballot.loss,
-                         .message_bytes = ballot.message.size()});
-    put_bytes(out, round.verdict);
-    for (const CastBallot& ballot : round.ballots) put_bytes(out, ballot.message);
-  }
+  write_body();
   const auto body = std::span<const std::byte>(out).subspan(start + sizeof header);
   header.body_bytes = body.size();
   header.body_checksum = XXH3_64bits(body.data(), body.size());
@@ -153,32 +122,70 @@ void encode_record(const JournalRecord& record, std::vector<std::byte>& out) {
   std::memcpy(out.data() + start, &header, sizeof header);
 }
 
-DecodedRecord decode_record(std::span<const std::byte> bytes) {
+DecodedRecord problem(RecordStatus status, std::string text) {
+  return {.status = status, .record = {}, .synced = 0, .length = 0, .problem = std::move(text)};
+}
+
+}  // namespace
+
+void encode_member(const MemberRecord& member, std::uint64_t synced, std::vector<std::byte>& out) {
+  append_record(RecordType::member, 0, synced, out, [&] {
+    put(out, member.worker);
+    put_bytes(out, std::as_bytes(std::span(member.name)));
+  });
+}
+
+void encode_ballot(std::uint64_t round, const CastBallot& ballot, std::uint64_t synced,
+                   std::vector<std::byte>& out) {
+  append_record(RecordType::ballot, round, synced, out, [&] {
+    put(out, BallotHead{.worker = ballot.worker, .batch = ballot.batch, .loss = ballot.loss});
+    put_bytes(out, ballot.message);
+  });
+}
+
+std::size_t encode_verdict(std::uint64_t round, std::span<const std::uint32_t> counted,
+                           std::span<const std::byte> verdict, std::uint64_t synced,
+                           std::vector<std::byte>& out) {
+  append_record(RecordType::verdict, round, synced, out, [&] {
+    put(out, static_cast<std::uint64_t>(counted.size()));
+    put_bytes(out, std::as_bytes(counted));
+    put_bytes(out, verdict);
+  });
+  return out.size() - verdict.size();
+}
+
+DecodedRecord decode_record(std::span<const std::byte> bytes, std::uint64_t offset) {
   if (bytes.empty()) return {};
+  const auto broken = [&](std::string text, std::uint64_t length) {
+    const bool was_synced = synced_according_to(bytes.subspan(length)) > offset;
+    return problem(was_synced ? RecordStatus::corrupt : RecordStatus::torn, std::move(text));
+  };
   RecordHeader header;
-  if (!read_header(bytes, header)) {
-    if (a_header_follows(bytes.subspan(1)))
-      return problem(RecordStatus::corrupt, "a record's header is damaged, and records follow it");
-    return problem(RecordStatus::torn, fmt::format("no record in the last {} bytes", bytes.size()));
-  }
+  if (!read_header(bytes, header)) return broken("a record's header is broken", 1);
   auto body = bytes.subspan(sizeof header);
   if (header.body_bytes > body.size())
     return problem(RecordStatus::torn,
                    fmt::format("a record of {} bytes has only {} of them", header.body_bytes, body.size()));
-  const bool more = header.body_bytes < body.size();
   body = body.first(header.body_bytes);
   if (header.body_checksum != XXH3_64bits(body.data(), body.size()))
-    return problem(more ? RecordStatus::corrupt : RecordStatus::torn, "a record's checksum is wrong");
+    return broken("a record's checksum is wrong", sizeof header + body.size());
 
-  DecodedRecord decoded{
-      .status = RecordStatus::ok, .record = {}, .length = sizeof header + body.size(), .problem = {}};
+  DecodedRecord decoded{.status = RecordStatus::ok,
+                        .record = {},
+                        .synced = header.synced,
+                        .length = sizeof header + body.size(),
+                        .problem = {}};
   bool whole = false;
   if (header.type == RecordType::member) {
     whole = header.round == 0 && read_member(body, decoded.record.emplace<MemberRecord>());
-  } else if (header.type == RecordType::round) {
-    auto& round = decoded.record.emplace<RoundRecord>();
-    round.round = header.round;
-    whole = read_round(body, round);
+  } else if (header.type == RecordType::ballot) {
+    auto& ballot = decoded.record.emplace<BallotRecord>();
+    ballot.round = header.round;
+    whole = read_ballot(body, ballot.ballot);
+  } else if (header.type == RecordType::verdict) {
+    auto& verdict = decoded.record.emplace<VerdictRecord>();
+    verdict.round = header.round;
+    whole = read_verdict(body, verdict);
   } else {
     return problem(RecordStatus::corrupt,
                    fmt::format("a record of unknown type {}", static_cast<std::uint32_t>(header.type)));
@@ -187,19 +194,29 @@ DecodedRecord decode_record(std::span<const std::byte> bytes) {
   return decoded;
 }
 
-DecodedRecord LogReader::next() {
-  const std::uint64_t left = end_ - offset_;
-  bytes_.resize(std::min<std::uint64_t>(left, sizeof(RecordHeader)));
-  file_.read(offset_, bytes_);
-  RecordHeader header;
-  // One byte more than the record, if there is one, tells the decoder that something follows.
-  std::uint64_t wanted = left;
-  if (read_header(bytes_, header) && header.body_bytes < left - sizeof header)
-    wanted = sizeof header + header.body_bytes + 1;
+bool is_other_version(std::span<const std::byte> bytes) {
+  std::array<char, 4> magic{};
+  return take(bytes, magic) && std::equal(magic.begin(), magic.end() - 1, kMagic.begin()) && magic != kMagic;
+}
+
+// Adds to bytes_ what lies before `end`.
+void LogReader::read_to(std::uint64_t end) {
   const std::size_t have = bytes_.size();
-  bytes_.resize(wanted);
+  bytes_.resize(end - offset_);
   file_.read(offset_ + have, std::span(bytes_).subspan(have));
-  DecodedRecord decoded = decode_record(bytes_);
+}
+
+DecodedRecord LogReader::next() {
+  bytes_.clear();
+  read_to(std::min<std::uint64_t>(end_, offset_ + sizeof(RecordHeader)));
+  RecordHeader header;
+  if (read_header(bytes_, header) && header.body_bytes <= end_ - offset_ - sizeof header)
+    read_to(offset_ + sizeof header + header.body_bytes);
+  DecodedRecord decoded = decode_record(bytes_, offset_);
+  if (decoded.status != RecordStatus::ok && offset_ + bytes_.size() < end_) {
+    read_to(end_);
+    decoded = decode_record(bytes_, offset_);
+  }
   if (decoded.status == RecordStatus::ok) offset_ += decoded.length;
   return decoded;
 }

@@ -1,9 +1,11 @@
-// What journal.cpp knows of records beyond journal.h: reading a log record by record, and where in a
-// record the verdict lies.
+// The records of a .log file as bytes, and reading a log record by record.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
+#include <variant>
 #include <vector>
 
 #include "base/files.h"
@@ -11,23 +13,63 @@
 
 namespace signvote {
 
-/// The verdict's place in the bytes of `record`; it is record.verdict.size() long.
-std::size_t verdict_offset(const RoundRecord& record);
+/// One worker's answer in the round that is open.
+struct BallotRecord {
+  std::uint64_t round = 0;
+  CastBallot ballot;
+};
 
-/// Reads a log's first `end` bytes in order, with one record in memory at a time. (Only where a header
-/// is broken it takes the rest of the file, to see whether a record follows.)
+/// The end of a round: of each worker in `counted`, the last ballot before it counts.
+struct VerdictRecord {
+  std::uint64_t round = 0;
+  std::vector<std::uint32_t> counted;  // ascending
+  std::vector<std::byte> verdict;
+};
+
+using LogRecord = std::variant<MemberRecord, BallotRecord, VerdictRecord>;
+
+/// These append to `out`. `synced`: so many bytes of the log were on the disk before the record was written.
+void encode_member(const MemberRecord& member, std::uint64_t synced, std::vector<std::byte>& out);
+void encode_ballot(std::uint64_t round, const CastBallot& ballot, std::uint64_t synced,
+                   std::vector<std::byte>& out);
+/// Returns where in `out` the verdict begins. REQUIRES: `counted` ascends.
+std::size_t encode_verdict(std::uint64_t round, std::span<const std::uint32_t> counted,
+                           std::span<const std::byte> verdict, std::uint64_t synced,
+                           std::vector<std::byte>& out);
+
+enum class RecordStatus { ok, end, torn, corrupt };
+struct DecodedRecord {
+  RecordStatus status = RecordStatus::end;
+  LogRecord record;          // if ok
+  std::uint64_t synced = 0;  // if ok: as it was encoded
+  std::size_t length = 0;    // if ok: the bytes it took
+  std::string problem;       // if torn or corrupt, one line
+};
+/// Reads the record at byte `offset` of a log, from `bytes`, which reach from there to the log's end. torn:
+/// it is not whole, and nothing after it says that it was on the disk, so it is what a crash leaves;
+/// corrupt: it is damaged. Foreign bytes never crash it and never make it allocate more than they are long.
+DecodedRecord decode_record(std::span<const std::byte> bytes, std::uint64_t offset);
+
+/// Whether a log that begins so has records of another version of this format.
+bool is_other_version(std::span<const std::byte> bytes);
+
+/// Reads a log's records in order from byte `offset` to byte `end`, with one in memory at a time. (Only
+/// where one is not whole, it takes the rest of the file, to see what the records after it say.)
 class LogReader {
  public:
-  LogReader(const InputFile& file, std::uint64_t end) : file_(file), end_(end) {}
+  LogReader(const InputFile& file, std::uint64_t offset, std::uint64_t end)
+      : file_(file), offset_(offset), end_(end) {}
 
   /// The record at offset(), which moves on if it is ok.
   DecodedRecord next();
   std::uint64_t offset() const { return offset_; }
 
  private:
+  void read_to(std::uint64_t end);
+
   const InputFile& file_;
+  std::uint64_t offset_;
   std::uint64_t end_;
-  std::uint64_t offset_ = 0;
   std::vector<std::byte> bytes_;
 };
 

@@ -42,7 +42,7 @@ std::uint64_t checksum_of(const InputFile& file, std::uint64_t offset, std::uint
 
 }  // namespace
 
-void write_state(const std::filesystem::path& path, StateKind kind, const JournalSnapshot& state) {
+void write_state(const std::filesystem::path& path, StateKind kind, const State& state) {
   using Header = StateFile::Header;
   static_assert(sizeof(Header) == 80 && std::has_unique_object_representations_v<Header>);
   const auto parameters = std::as_bytes(std::span(state.parameters));
@@ -65,14 +65,15 @@ void write_state(const std::filesystem::path& path, StateKind kind, const Journa
   file.commit();
 }
 
-StateFile::StateFile(const std::filesystem::path& path, StateKind kind, std::uint64_t round) : file_(path) {
+StateFile::StateFile(const std::filesystem::path& path, StateKind kind, std::optional<std::uint64_t> round)
+    : file_(path) {
   if (file_.bytes() < sizeof header_) refuse("is cut short");
   file_.read(0, std::as_writable_bytes(std::span(&header_, 1)));
   if (std::memcmp(header_.magic, Header{}.magic, sizeof header_.magic) != 0)
     refuse("is damaged at byte 0, or not of this version of signvote");
   if (header_.header_checksum != XXH3_64bits(&header_, offsetof(Header, header_checksum)))
     refuse("is damaged: the checksum of its header (bytes 0 to 79) is wrong");
-  if (header_.kind != kind || header_.round != round)
+  if (header_.kind != kind || header_.round != round.value_or(header_.round))
     refuse(fmt::format("is not what its name says: it is a {} of round {}",
                        header_.kind == StateKind::base ? "base" : "snapshot", header_.round));
   std::uint64_t left = file_.bytes() - sizeof header_;
@@ -116,8 +117,8 @@ std::vector<float> StateFile::parameters() const {
   return parameters;
 }
 
-JournalSnapshot StateFile::load() const {
-  JournalSnapshot state;
+State StateFile::load() const {
+  State state;
   state.round = header_.round;
   state.parameters = parameters();
   state.tally.resize(header_.tally_bytes);

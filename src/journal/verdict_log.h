@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,15 +12,15 @@
 
 namespace signvote {
 
-/// Where a verdict lies in its log. The checksum is its own: that of the record covers the ballots too.
+/// Where a verdict lies in its log. The checksum is its own: that of the record covers more.
 struct Place {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
   std::uint64_t checksum = 0;
 };
 
-/// For a record at byte `offset` of its log.
-Place place_of(const RoundRecord& record, std::uint64_t offset);
+/// Of a verdict that begins at byte `offset` of its log.
+Place place_of(std::span<const std::byte> verdict, std::uint64_t offset);
 
 struct Segment {  // a verdicts-A-B.log
   std::uint64_t first = 0;
@@ -29,12 +30,12 @@ struct Segment {  // a verdicts-A-B.log
 
 struct LogContent {
   std::vector<Place> places;
-  std::uint64_t bytes = 0;  // of whole records
+  std::uint64_t bytes = 0;  // up to the last member or verdict: ballots that none follows do not count
   std::string torn;         // what is wrong with the rest, if there is any
 };
 
 /// Checks a log of rounds from `first` on: up to `last`, or as far as they go. Only the latter may end
-/// torn. Throws DataError with file, byte and round.
+/// torn. Throws DataError with the file, and where it is damaged with byte and round.
 LogContent check_log(const InputFile& file, std::uint64_t first, std::optional<std::uint64_t> last);
 
 }  // namespace signvote

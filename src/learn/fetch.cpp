@@ -19,6 +19,7 @@
 
 #include "base/files.h"
 #include "base/process.h"
+#include "base/text.h"
 #include "base/sha256.h"
 #include "learn/dataset.h"
 #include "learn/download.h"

@@ -58,12 +58,17 @@ std::vector<Pick> Gradients::draw(std::uint32_t worker, std::uint64_t round) con
   return picks;
 }
 
-void Gradients::compute(std::uint64_t round, const Ready& ready) {
-  for (const std::uint32_t m : options_.hosted) picks_[m] = draw(m, round);
+void Gradients::compute(std::uint64_t round, const Ready& ready, std::span<const std::uint32_t> absent) {
+  const auto is_absent = [absent](std::uint32_t worker) {
+    return std::ranges::find(absent, worker) != absent.end();
+  };
+  for (const std::uint32_t m : options_.hosted)
+    if (!is_absent(m)) picks_[m] = draw(m, round);
   for (Progress& progress : progress_) progress.added = 0;
   failed_ = false;
 
   pool_.for_each(tasks_.size(), [&](std::size_t i, std::size_t thread) {
+    if (is_absent(tasks_[i].worker)) return;
     try {
       const double loss = run_task(tasks_[i], thread);
       const torch::Tensor gradient = replicas_.gradient(thread);

@@ -40,8 +40,8 @@ class Gradients {
   /// `loss` is the sum over the batch, as the gradient is.
   using Ready = std::function<void(std::uint32_t worker, std::span<const float> gradient, double loss)>;
 
-  /// Computes the gradients of one round.
-  void compute(std::uint64_t round, const Ready& ready);
+  /// Computes the gradients of one round, but for those of the workers in `absent`.
+  void compute(std::uint64_t round, const Ready& ready, std::span<const std::uint32_t> absent = {});
 
   /// From the next round on worker m takes this many samples. REQUIRES: not more than |D_m|.
   void set_batch(std::uint32_t worker, std::uint32_t batch);

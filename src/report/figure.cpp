@@ -11,6 +11,7 @@
 
 #include "base/files.h"
 #include "base/process.h"
+#include "base/text.h"
 #include "signvote/error.h"
 
 namespace signvote {

@@ -10,10 +10,11 @@
 #include "journal/journal.h"
 #include "learn/evaluate.h"
 #include "learn/models.h"
-#include "learn/state_file.h"
-#include "run/replay.h"
-#include "signvote/ballot_box.h"
+#include "learn/model_file.h"
+#include "engine/replay.h"
+#include "engine/run_state.h"
 #include "signvote/error.h"
+#include "signvote/ballot_box.h"
 
 namespace signvote {
 namespace {
@@ -28,26 +29,23 @@ Audit audit_journal(const TrainConfig& config, const fs::path& folder) {
   Audit audit;
   const Journal journal(folder, Journal::Mode::read_only,
                         [&audit](const std::string& line) { audit.remarks.push_back(line); });
-  const JournalSnapshot saved = journal.snapshot();
+  const RunState saved = from_state(journal.snapshot(), folder.string());
   audit.rounds = journal.rounds();
   audit.oldest = journal.oldest();
-  SnapshotNotes notes = read_notes(saved);
-  if (notes.run_id != config.run_id())
+  if (saved.run_id != config.run_id())
     throw DataError(fmt::format("'{}' is of another run than the config.toml beside it", folder.string()));
   Tally tally({config.tally_method(), *config.workers, 0, saved.parameters.size(), config.initial_rounds,
                config.clip});
   tally.restore(saved.tally);
   BallotBox box(tally, config.run_id());
-  journal.replay([&](const JournalRecord& record) {
-    if (const auto* member = std::get_if<MemberRecord>(&record))
-      return set_owner(*member, tally, notes.owners);
-    decide_again(std::get<RoundRecord>(record), box, folder);
-    ++audit.decided;
+  Replay replay(tally, box, saved.owners, folder);
+  journal.replay([&](const JournalEvent& event) {
+    if (replay.take(event) != nullptr) ++audit.decided;
   });
-  const std::vector<float> then = journal.model(saved.round, delta(config));
+  const std::vector<float> then = journal.model(saved.progress.rounds, delta(config));
   if (std::memcmp(then.data(), saved.parameters.data(), then.size() * sizeof(float)) != 0)
     throw DataError(fmt::format("'{}': the verdicts up to round {} do not lead to the model in its snapshot",
-                                folder.string(), saved.round));
+                                folder.string(), saved.progress.rounds));
   const std::vector<float> now = journal.model(journal.rounds(), delta(config));
   audit.model_sha256 = sha256_hex(std::as_bytes(std::span(now)));
   return audit;
@@ -69,7 +67,7 @@ ModelFile write_past_model(const TrainConfig& config, const fs::path& folder,
                                 parameters.size(), replicas.size()));
   std::ranges::copy(parameters, replicas.parameters().begin());
   estimate_batch_norm(dataset, replicas, pool);
-  save_state(replicas.net(0), out);
+  save_model(replicas.net(0), out);
   return file;
 }
 

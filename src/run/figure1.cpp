@@ -10,7 +10,8 @@
 
 #include "base/files.h"
 #include "report/figure.h"
-#include "run/checkpoint.h"
+#include "engine/checkpoint.h"
+#include "run/record.h"
 #include "signvote/error.h"
 
 namespace signvote {
@@ -31,9 +32,7 @@ struct Cell {
   }
   std::uint64_t rounds_done() const {
     if (finished()) return config.rounds;
-    return fs::exists(folder() / "checkpoint.bin")
-               ? load_checkpoint(folder() / "checkpoint.bin").progress.rounds
-               : 0;
+    return checkpoint_rounds(folder());
   }
 };
 
@@ -100,7 +99,7 @@ bool run_pair(const Cell& it, const Cell& mv, const Dataset& dataset,
   if (!it.finished() && it.rounds_done() < common) {
     TrainHooks until_fork = hooks(it);
     until_fork.pause_after = common;
-    if (train(it.config, dataset, until_fork).rounds < common) return false;
+    if (train(it.config, dataset, until_fork, local_engine(it.config)).rounds < common) return false;
   }
   if (!mv.exists()) {
     if (it.rounds_done() == common)
@@ -109,7 +108,9 @@ bool run_pair(const Cell& it, const Cell& mv, const Dataset& dataset,
       create_run(mv.config);
   }
   for (const Cell* cell : {&it, &mv})
-    if (!cell->finished() && !train(cell->config, dataset, hooks(*cell)).finished) return false;
+    if (!cell->finished() &&
+        !train(cell->config, dataset, hooks(*cell), local_engine(cell->config)).finished)
+      return false;
   return true;
 }
 

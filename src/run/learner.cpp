@@ -51,26 +51,40 @@ Learner::Learner(const TrainConfig& config, const Dataset& dataset, std::vector<
                  std::function<void(const std::string&)> warn)
     : step_(static_cast<float>(config.step)),
       absences_(config.absences()),
+      hosted_(hosted),
+      batches_(config.batch_sizes()),
       warn_(std::move(warn)),
       pool_(config.thread_count(), use_one_torch_thread),
       replicas_(config.model, dataset.train, dataset.classes, config.seed, pool_.size()),
       gradients_(dataset, gradient_options(config, dataset, std::move(hosted)), replicas_, pool_),
       ballots_(*config.workers) {}
 
-void Learner::vote(std::uint64_t round, const Vote& vote) {
-  gradients_.compute(round, [&](std::uint32_t worker, std::span<const float> gradient, double loss) {
-    const Stopwatch stopwatch(ballot_nanoseconds_);
-    const auto bad = pack(gradient, ballots_[worker]);
-    if (bad) warn_of_gradient(round, worker, *bad);
-    if (bad || misses(worker, round)) return vote(worker, nullptr, std::nan(""));
-    vote(worker, &ballots_[worker], loss);
-  });
+void Learner::set_batch(std::uint32_t worker, std::uint32_t batch) {
+  batches_[worker] = batch;
+  gradients_.set_batch(worker, batch);
 }
 
-bool Learner::misses(std::uint32_t worker, std::uint64_t round) const {
-  return std::ranges::any_of(absences_, [&](const Absence& absence) {
-    return absence.worker == worker && absence.first <= round && round <= absence.last;
-  });
+void Learner::vote(std::uint64_t round, const Vote& vote) {
+  const std::vector<std::uint32_t> absent = absent_in(round);
+  for (const std::uint32_t worker : absent) vote(worker, nullptr, {});
+  const auto ready = [&](std::uint32_t worker, std::span<const float> gradient, double loss) {
+    const Stopwatch stopwatch(ballot_nanoseconds_);
+    const auto bad = pack(gradient, ballots_[worker]);
+    if (!bad) return vote(worker, &ballots_[worker], {batches_[worker], loss});
+    warn_of_gradient(round, worker, *bad);
+    vote(worker, nullptr, {});
+  };
+  gradients_.compute(round, ready, absent);
+}
+
+std::vector<std::uint32_t> Learner::absent_in(std::uint64_t round) const {
+  std::vector<std::uint32_t> absent;
+  for (const std::uint32_t worker : hosted_)
+    if (std::ranges::any_of(absences_, [&](const Absence& absence) {
+          return absence.worker == worker && absence.first <= round && round <= absence.last;
+        }))
+      absent.push_back(worker);
+  return absent;
 }
 
 void Learner::step(const SignVector& verdict) { signvote::step(replicas_.parameters(), verdict, step_); }

@@ -8,12 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "base/thread_pool.h"
+#include "engine/engine.h"
 #include "learn/dataset.h"
 #include "learn/gradients.h"
 #include "learn/models.h"
 #include "run/config.h"
 #include "signvote/sign_vector.h"
+#include "base/thread_pool.h"
 
 namespace signvote {
 
@@ -27,16 +28,15 @@ class Learner {
   Learner(const TrainConfig& config, const Dataset& dataset, std::vector<std::uint32_t> hosted,
           std::function<void(const std::string&)> warn);
 
-  /// Called once per hosted worker, from the pool's threads. `ballot` is null if the worker takes no
-  /// part in the round (then `loss` is NaN), else it stays as it is until the next one. `loss` is the
-  /// sum over its samples.
-  using Vote = std::function<void(std::uint32_t worker, const SignVector* ballot, double loss)>;
+  /// Called once per hosted worker, from any of the pool's threads. `ballot` is null if the worker takes
+  /// no part in the round, else it stays as it is until the next one.
+  using Vote = std::function<void(std::uint32_t worker, const SignVector* ballot, const BatchLoss& loss)>;
   void vote(std::uint64_t round, const Vote& vote);
 
   void step(const SignVector& verdict);
 
-  /// See Gradients::set_batch.
-  void set_batch(std::uint32_t worker, std::uint32_t batch) { gradients_.set_batch(worker, batch); }
+  /// From the next round on the worker takes this many samples. REQUIRES: not more than its share.
+  void set_batch(std::uint32_t worker, std::uint32_t batch);
   std::size_t share(std::uint32_t worker) const { return gradients_.share(worker); }
 
   ThreadPool& pool() { return pool_; }
@@ -46,11 +46,13 @@ class Learner {
   double ballot_seconds() const { return 1e-9 * static_cast<double>(ballot_nanoseconds_); }
 
  private:
-  bool misses(std::uint32_t worker, std::uint64_t round) const;
+  std::vector<std::uint32_t> absent_in(std::uint64_t round) const;
   void warn_of_gradient(std::uint64_t round, std::uint32_t worker, std::size_t coordinate);
 
   float step_;
   std::vector<Absence> absences_;
+  std::vector<std::uint32_t> hosted_;
+  std::vector<std::uint32_t> batches_;
   std::function<void(const std::string&)> warn_;
   std::mutex warn_mutex_;
   ThreadPool pool_;

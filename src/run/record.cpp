@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/files.h"
 #include "base/sha256.h"
 #include "learn/evaluate.h"
-#include "learn/state_file.h"
+#include "learn/model_file.h"
 #include "signvote/error.h"
 
 namespace signvote {
@@ -23,14 +23,35 @@ double bits_per_parameter(std::uint64_t bytes, std::uint64_t messages, std::size
 
 }  // namespace
 
+MetricsRows rows_until(const fs::path& file, std::uint64_t round) {
+  MetricsRows rows;
+  if (!fs::exists(file)) return rows;
+  const std::string text = read_text_file(file);
+  for (std::size_t line = 1, begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos; ++line) {
+    const auto row = nlohmann::json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
+                                           text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+    const auto found = row.is_object() ? row.find("round") : row.end();
+    if (!row.is_object() || found == row.end() || !found->is_number_unsigned())
+      throw DataError(fmt::format("'{}' is damaged in line {}: it is not a row of metrics; mend the line, or "
+                                  "delete it, and start again",
+                                  file.string(), line));
+    const auto of = found->get<std::uint64_t>();
+    if (of > round) break;
+    begin = rows.bytes = end + 1;
+    rows.last_is_wanted = of == round;
+  }
+  return rows;
+}
+
 Record::Record(const TrainConfig& config, const Dataset& dataset, Replicas& replicas, ThreadPool& pool,
-               std::size_t keep)
+               std::uint64_t rounds)
     : config_(config),
       dataset_(dataset),
       replicas_(replicas),
       pool_(pool),
       folder_(config.out),
-      metrics_(folder_ / "metrics.jsonl", keep) {}
+      rows_(rows_until(folder_ / "metrics.jsonl", rounds)),
+      metrics_(folder_ / "metrics.jsonl", rows_.bytes) {}
 
 void Record::test(const RunProgress& progress, double train_loss) {
   estimate_batch_norm(dataset_, replicas_, pool_);
@@ -48,19 +69,14 @@ void Record::test(const RunProgress& progress, double train_loss) {
                       .dump());
 }
 
-std::size_t Record::sync_metrics() {
-  metrics_.sync();
-  return metrics_.bytes();
-}
-
 void Record::write_model() {
   estimate_batch_norm(dataset_, replicas_, pool_);
-  save_state(replicas_.net(0), folder_ / "model.pt");
+  save_model(replicas_.net(0), folder_ / "model.pt");
 }
 
 void Record::write_summary(const RunProgress& progress, const Tally& tally,
                            const std::vector<std::int64_t>& total_half_errors,
-                           const nlohmann::ordered_json& extra) {
+                           std::optional<double> outside_gradients_share) {
   // Killed after its last save, a run comes back here with nothing left to train.
   if (!accuracy_) accuracy_ = evaluate(dataset_, replicas_, pool_).accuracy();
   const Traffic& sent = progress.traffic;
@@ -93,7 +109,7 @@ void Record::write_summary(const RunProgress& progress, const Tally& tally,
                       std::max(1.0, static_cast<double>(tally.rounds_of(m))) / static_cast<double>(size));
     result["mean_error_rates"] = rates;
   }
-  result.update(extra);
+  if (outside_gradients_share) result["outside_gradients_share"] = *outside_gradients_share;
   write_file_atomically(folder_ / "summary.json", result.dump(2) + "\n");
 }
 
@@ -114,24 +130,6 @@ std::string format_summary(const nlohmann::json& summary) {
       100 * summary.at("test_accuracy").get<double>(), summary.at("bits_per_parameter_up").get<double>(),
       summary.at("bits_per_parameter_down").get<double>(), summary.at("samples_per_second").get<double>(),
       summary.at("model_sha256").get<std::string>());
-}
-
-double mean_loss(const std::vector<double>& losses, const std::vector<std::uint32_t>& batches) {
-  double sum = 0;
-  double samples = 0;
-  for (std::size_t m = 0; m < losses.size(); ++m) {
-    if (std::isnan(losses[m])) continue;
-    sum += losses[m];
-    samples += batches[m];
-  }
-  return sum / samples;
-}
-
-Error nobody_voted(const TrainConfig& config, std::uint64_t round) {
-  return Error(
-      fmt::format("round {}: every worker's gradient is NaN or infinite{}, the model has diverged; try a "
-                  "smaller --step",
-                  round + 1, config.absent.empty() ? "" : ", or the worker is --absent"));
 }
 
 }  // namespace signvote

@@ -3,216 +3,208 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
 #include <utility>
-#include <vector>
 
+#include "base/clock.h"
 #include "base/files.h"
+#include "engine/checkpoint.h"
 #include "engine/local/local_engine.h"
-#include "engine/mpi/mpi_engine.h"
-#include "run/checkpoint.h"
-#include "run/host_workers.h"
 #include "run/learner.h"
-#include "run/ranks.h"
 #include "run/record.h"
 #include "signvote/error.h"
-#include "signvote/tally.h"
 
 namespace signvote {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-std::vector<std::uint32_t> hosted_workers(const TrainConfig& config, const MpiSession* session) {
-  if (session != nullptr) return host_workers(config.batch_sizes(), session->ranks())[session->rank()];
-  std::vector<std::uint32_t> all(*config.workers);
-  std::iota(all.begin(), all.end(), 0U);
-  return all;
-}
-
-std::unique_ptr<Engine> make_engine(const TrainConfig& config, const TrainHooks& hooks,
-                                    const MpiSession* session, Learner& learner) {
-  const TallyOptions tally{config.tally_method(),     *config.workers,       0,
-                           learner.replicas().size(), config.initial_rounds, config.clip};
-  if (session == nullptr)
-    return std::make_unique<LocalEngine>(tally, config.run_id(), learner.pool().parallel_for());
-  MpiEngineOptions options;
-  options.tally = tally;
-  options.run_id = config.run_id();
-  options.hosted = host_workers(config.batch_sizes(), session->ranks());
-  options.stop_requested = [&hooks] { return hooks.stop != nullptr && *hooks.stop; };
-  options.stop_while_waiting = [&hooks, session, out = config.out] {
-    if (session->rank() == 0 && hooks.warn)
-      hooks.warn(
-          fmt::format("asked to stop while other ranks are at work; if one of them died, go on from "
-                      "the last save with: signvote train --resume '{}'",
-                      out));
-  };
-  return std::make_unique<MpiEngine>(*session, std::move(options), learner.pool().parallel_for());
+TallyOptions tally_options(const TrainConfig& config, std::uint64_t parameters) {
+  return {config.tally_method(), *config.workers, 0, parameters, config.initial_rounds, config.clip};
 }
 
 /// One run in memory: the parts of a round, wired together. Of several processes each has one.
 class Run {
  public:
-  Run(const TrainConfig& config, const Dataset& dataset, const TrainHooks& hooks, const MpiSession* session)
+  Run(const TrainConfig& config, const Dataset& dataset, const TrainHooks& hooks, const EnginePlan& plan,
+      const Group& group)
       : config_(config),
         hooks_(hooks),
-        session_(session),
+        group_(group),
         folder_(config.out),
-        batches_(config.batch_sizes()),
-        learner_(config, dataset, hosted_workers(config, session), hooks.warn),
-        engine_(make_engine(config, hooks, session, learner_)) {
+        learner_(config, dataset, plan.hosted, hooks.warn),
+        engine_(plan.make(tally_options(config, learner_.replicas().size()),
+                          learner_.pool().parallel_for())) {
     if (engine_->leads()) lock_.emplace(folder_);
-    if (fs::exists(folder_ / "checkpoint.bin")) restore(load_checkpoint(folder_ / "checkpoint.bin"));
+    engine_->open(
+        state(), [this](const RunState& saved) { restore(saved); },
+        [this](const Outcome& outcome) { take(outcome); });
+    if (progress_.rounds > config_.rounds)
+      throw ConfigError(fmt::format("'{}' has finished {} rounds already, more than --rounds {}",
+                                    folder_.string(), progress_.rounds, config_.rounds));
   }
 
   /// From here on the folder changes: to be called when no process has failed to get this far.
   void take_over(const Dataset& dataset) {
     if (!engine_->leads()) return;
-    remove_shards(folder_, resumed_.shards);
-    record_.emplace(config_, dataset, learner_.replicas(), learner_.pool(), resumed_.metrics_bytes);
+    record_.emplace(config_, dataset, learner_.replicas(), learner_.pool(), progress_.rounds);
     // A resumed run may go further than planned at first, or with other intervals.
     write_file_atomically(folder_ / "config.toml", write_config(config_));
     if (hooks_.started) hooks_.started();
   }
 
   TrainResult go() {
+    engine_->start();
+    // A server that was killed may have decided a round that it had not tested.
+    if (record_ && progress_.rounds > 0 && due_for_test() && !record_->tested()) test();
     const std::uint64_t last = std::min(config_.rounds, hooks_.pause_after);
-    bool stopped = alone() && stop_requested();
-    while (rounds_ < last && !stopped) {
-      const double loss = round(stopped);
-      ++rounds_;
-      const bool evaluated = rounds_ % config_.eval_every == 0 || rounds_ == config_.rounds;
-      if (evaluated && record_) record_->test(progress(), loss);
-      stopped = stopped || (alone() && stop_requested());
-      if (rounds_ % config_.save_every == 0 || rounds_ == last || stopped) save();
-      if (record_ && hooks_.progress)
-        hooks_.progress({{}, rounds_, config_.rounds, record_->accuracy(), loss, evaluated});
+    bool stopped = false;
+    while (progress_.rounds < last && !stopped) {
+      const bool decided = round(stopped);
+      const bool tests = decided && due_for_test();
+      if (tests && record_) timed("evaluate", [&] { test(); });
+      if (progress_.rounds % config_.save_every == 0 || progress_.rounds == last || stopped) save();
+      if (decided && record_ && hooks_.progress)
+        hooks_.progress({{}, progress_.rounds, config_.rounds, record_->accuracy(), loss_, tests});
     }
-    const bool finished = rounds_ == config_.rounds;
-    if (finished) engine_->wait_for_all();  // so that the totals are those of all shards
+    const bool finished = progress_.rounds == config_.rounds;
     if (record_ && (finished || stopped)) record_->write_model();
     if (record_ && finished)
       record_->write_summary(progress(), engine_->tally(), engine_->total_half_errors(),
-                             {{"outside_gradients_share", outside_gradients_share()}});
-    return {finished, rounds_};
+                             outside_gradients_share());
+    if (finished) engine_->finish();
+    return {finished, progress_.rounds};
   }
 
  private:
-  /// Then it may stop at any time; several processes have to agree on a round.
-  bool alone() const { return engine_->hosted().size() == batches_.size(); }
-  bool stop_requested() const { return hooks_.stop != nullptr && *hooks_.stop; }
-
-  /// The paper on one page: gradient, ballot, engine, tally, verdict, step. Returns the mean loss, and
-  /// in `stopped` whether some process was asked to stop.
-  double round(bool& stopped) {
+  /// The paper on one page: gradient, ballot, engine, tally, verdict, step. False: the round was not
+  /// decided, because this process was asked to stop; `stopped` tells whether any was.
+  bool round(bool& stopped) {
     const Clock::time_point start = Clock::now();
-    learner_.vote(rounds_, [this](std::uint32_t worker, const SignVector* ballot, double loss) {
+    learner_.vote(progress_.rounds, [this](std::uint32_t worker, const SignVector* ballot, BatchLoss loss) {
       engine_->send_ballot(worker, ballot, loss);
     });
     const Clock::time_point gradients_done = Clock::now();
 
-    const Outcome outcome = engine_->receive_verdict(stop_requested());
-    if (outcome.present == 0) throw_diverged();
-    learner_.step(*outcome.verdict);
+    const Outcome outcome = engine_->receive_verdict(hooks_.stop_requested());
+    stopped = outcome.stop;
+    if (outcome.verdict == nullptr && stopped) return false;
+    if (outcome.present == 0) on_all_ranks(group_, [this] { throw_diverged(); });
+    timed("step", [&] { take(outcome); });
 
     verdict_seconds_ += seconds_since(gradients_done);
     training_seconds_ += seconds_since(start);
-    absences_ += *config_.workers - outcome.present;
-    stopped = outcome.stop;
-    return mean_loss(outcome.losses, batches_);
+    return true;
   }
 
-  [[noreturn]] void throw_diverged() {
-    if (!engine_->leads()) engine_->wait_for_all();  // one rank's word is enough: it ends the job
-    throw nobody_voted(config_, rounds_);
+  /// Steps by a decided round and counts it; for new rounds and those that are replayed from a journal.
+  void take(const Outcome& outcome) {
+    learner_.step(*outcome.verdict);
+    ++progress_.rounds;
+    progress_.absences += *config_.workers - outcome.present;
+    double loss = 0;
+    double samples = 0;
+    for (const BatchLoss& worker : outcome.losses) {
+      loss += worker.loss;
+      samples += worker.samples;
+    }
+    progress_.samples += samples;
+    loss_ = loss / samples;
   }
 
-  RunProgress progress() const {
-    RunProgress result = resumed_.progress;
-    result.rounds = rounds_;
-    result.absences += absences_;
-    result.samples = static_cast<double>(rounds_) * std::accumulate(batches_.begin(), batches_.end(), 0.0);
-    result.seconds += seconds_since(start_);
-    result.training_seconds += training_seconds_;
-    result.traffic += engine_->traffic();
+  [[noreturn]] void throw_diverged() const {
+    throw Error(fmt::format(
+        "round {}: every worker's gradient is NaN or infinite{}, the model has diverged; try a smaller --step",
+        progress_.rounds + 1, config_.absent.empty() ? "" : ", or the worker is --absent"));
+  }
+
+  bool due_for_test() const {
+    return progress_.rounds % config_.eval_every == 0 || progress_.rounds == config_.rounds;
+  }
+
+  void test() { record_->test(progress(), loss_); }
+
+  void save() {
+    if (record_) record_->sync();
+    timed("save", [this] { engine_->save(state()); });
+  }
+
+  RunState state() {
+    const auto parameters = learner_.replicas().parameters();
+    RunState result;
+    result.run_id = config_.run_id();
+    result.progress = progress();
+    result.parameters.assign(parameters.begin(), parameters.end());
     return result;
   }
 
-  /// The shards are written before the checkpoint that names them, so whenever a process dies there is
-  /// a whole set of one round.
-  void save() {
-    on_all_ranks(session_, [this] {
-      if (!engine_->leads()) save_shard(engine_->tally(), folder_);
-    });
-    if (!engine_->leads()) return;
-    Checkpoint checkpoint;
-    checkpoint.run_id = config_.run_id();
-    checkpoint.metrics_bytes = record_->sync_metrics();
-    checkpoint.progress = progress();
-    checkpoint.shards =
-        find_shards(folder_, rounds_, engine_->tally().options().end, learner_.replicas().size());
-    const auto parameters = learner_.replicas().parameters();
-    checkpoint.parameters.assign(parameters.begin(), parameters.end());
-    checkpoint.tally = engine_->tally().snapshot();
-    save_checkpoint(checkpoint, folder_ / "checkpoint.bin");
-    remove_shards(folder_, checkpoint.shards);
+  void restore(const RunState& saved) {
+    const std::size_t size = learner_.replicas().size();
+    if (saved.run_id != config_.run_id())
+      throw ConfigError(
+          fmt::format("'{}' holds a run with other settings than those given or in its config.toml; use the "
+                      "ones it was begun with, or choose another folder",
+                      folder_.string()));
+    if (saved.parameters.size() != size)
+      throw DataError(fmt::format("'{}' has {} parameters where the model has {}", folder_.string(),
+                                  saved.parameters.size(), size));
+    std::ranges::copy(saved.parameters, learner_.replicas().parameters().begin());
+    progress_ = saved.progress;
   }
 
-  void restore(Checkpoint checkpoint) {
-    const std::size_t size = learner_.replicas().size();
-    if (checkpoint.run_id != config_.run_id())
-      throw ConfigError(fmt::format("'{}' was changed after the run began: checkpoint.bin has other settings",
-                                    (folder_ / "config.toml").string()));
-    if (checkpoint.parameters.size() != size)
-      throw DataError(fmt::format("'{}' has {} parameters where the model has {}",
-                                  (folder_ / "checkpoint.bin").string(), checkpoint.parameters.size(), size));
-    std::ranges::copy(checkpoint.parameters, learner_.replicas().parameters().begin());
-    restore_tally(checkpoint, folder_, engine_->tally());
-    rounds_ = checkpoint.progress.rounds;
-    checkpoint.parameters = {};
-    checkpoint.tally = {};
-    resumed_ = std::move(checkpoint);
-    if (rounds_ > config_.rounds)
-      throw ConfigError(fmt::format("'{}' has finished {} rounds already, more than --rounds {}",
-                                    folder_.string(), rounds_, config_.rounds));
+  RunProgress progress() const {
+    RunProgress result = progress_;
+    result.seconds += seconds_since(start_);
+    result.training_seconds += training_seconds_;
+    if (engine_) result.traffic += engine_->traffic();
+    return result;
+  }
+
+  void timed(const char* phase, const std::function<void()>& work) const {
+    const Clock::time_point start = Clock::now();
+    work();
+    if (hooks_.spent) hooks_.spent(phase, seconds_since(start));
   }
 
   /// Of the time of this process's rounds, what packing, voting and stepping took: all but gradients.
-  double outside_gradients_share() {
+  /// Nothing in a process that computes none.
+  std::optional<double> outside_gradients_share() {
+    if (engine_->hosted().empty() || training_seconds_ == 0) return std::nullopt;
     const double ballot_seconds = learner_.ballot_seconds() / static_cast<double>(learner_.pool().size());
-    return training_seconds_ > 0 ? (ballot_seconds + verdict_seconds_) / training_seconds_ : 0;
+    return (ballot_seconds + verdict_seconds_) / training_seconds_;
   }
 
   const TrainConfig& config_;
   const TrainHooks& hooks_;
-  const MpiSession* session_;
+  const Group& group_;
   fs::path folder_;
-  std::vector<std::uint32_t> batches_;
   std::optional<FolderLock> lock_;  // the leader's, as is the record
   Learner learner_;
   std::unique_ptr<Engine> engine_;
   std::optional<Record> record_;
 
-  Checkpoint resumed_;  // what was done before this process; its large parts are empty
-  std::uint64_t rounds_ = 0;
+  RunProgress progress_;  // its times and traffic are those of earlier processes
+  double loss_ = 0;       // the mean of the last round
   // Of this process:
   Clock::time_point start_ = Clock::now();
-  std::uint64_t absences_ = 0;
   double training_seconds_ = 0;
   double verdict_seconds_ = 0;  // from the last gradient to the end of the step
 };
 
 }  // namespace
+
+EnginePlan local_engine(const TrainConfig& config) {
+  EnginePlan plan;
+  plan.hosted.resize(*config.workers);
+  std::iota(plan.hosted.begin(), plan.hosted.end(), 0U);
+  plan.make = [run_id = config.run_id(), out = config.out](const TallyOptions& tally,
+                                                           const ParallelFor& parallel) {
+    return std::make_unique<LocalEngine>(tally, run_id, out, parallel);
+  };
+  return plan;
+}
 
 void check_batches(const TrainConfig& config, const Dataset& dataset) {
   gradient_options(config, dataset, {});
@@ -230,14 +222,12 @@ void create_run(const TrainConfig& config) {
 }
 
 TrainResult train(const TrainConfig& config, const Dataset& dataset, const TrainHooks& hooks,
-                  const MpiSession* session) {
+                  const EnginePlan& plan, const Group& group) {
   use_one_torch_thread();
   std::optional<Run> run;
-  on_all_ranks(session, [&] { run.emplace(config, dataset, hooks, session); });
-  on_all_ranks(session, [&] { run->take_over(dataset); });
-  TrainResult result;
-  end_all_on_error(session, [&] { result = run->go(); });
-  return result;
+  on_all_ranks(group, [&] { run.emplace(config, dataset, hooks, plan, group); });
+  on_all_ranks(group, [&] { run->take_over(dataset); });
+  return run->go();
 }
 
 TrainConfig load_run(const fs::path& folder) {
@@ -251,21 +241,17 @@ TrainConfig load_run(const fs::path& folder) {
 }
 
 void fork_run(const fs::path& from, const TrainConfig& config) {
-  Checkpoint checkpoint = load_checkpoint(from / "checkpoint.bin");
-  if (config.tally_method() != Method::mv || checkpoint.progress.rounds > config.initial_rounds)
+  auto state = load_checkpoint(from);
+  if (!state || config.tally_method() != Method::mv || state->progress.rounds > config.initial_rounds)
     throw ConfigError("only an mv run can be forked, and only from an it run in its initial phase");
-  const std::size_t parameters = checkpoint.parameters.size();
-  Tally tally({Method::mv, *config.workers, 0, parameters, config.initial_rounds, config.clip});
+  Tally tally(tally_options(config, state->parameters.size()));
   SignVector verdict;
   const std::vector<std::optional<SignView>> nobody(*config.workers);
-  while (tally.rounds() < checkpoint.progress.rounds) tally.decide(nobody, verdict);
-  checkpoint.tally = tally.snapshot();
-  checkpoint.shards.clear();
-  checkpoint.run_id = config.run_id();
+  while (tally.rounds() < state->progress.rounds) tally.decide(nobody, verdict);
+  state->run_id = config.run_id();
   create_run(config);
-  write_file_atomically(fs::path(config.out) / "metrics.jsonl",
-                        read_text_file(from / "metrics.jsonl").substr(0, checkpoint.metrics_bytes));
-  save_checkpoint(checkpoint, fs::path(config.out) / "checkpoint.bin");
+  write_file_atomically(fs::path(config.out) / "metrics.jsonl", read_text_file(from / "metrics.jsonl"));
+  save_checkpoint(std::move(*state), tally, config.out);
 }
 
 }  // namespace signvote

@@ -1,9 +1,10 @@
-// A training run: its folder, and the loop of rounds.
+// A training run: its folder, and the loop of rounds, which is the same page for every engine.
 //
 //   DIR/config.toml      everything needed to repeat the run
 //   DIR/metrics.jsonl    one row per evaluation
-//   DIR/shard-*.bin      the tally's other shards, with --engine mpi
 //   DIR/checkpoint.bin   where it stands; removed by nobody, so that a finished run can be extended
+//   DIR/shard-*.bin      the tally's other shards, with --engine mpi
+//   DIR/journal/         instead of these two, with a server
 //   DIR/model.pt         the model, once finished (and on Ctrl-C)
 //   DIR/summary.json     the result, once finished
 #pragma once
@@ -12,9 +13,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
-#include "engine/mpi/mpi_session.h"
+#include "engine/engine.h"
+#include "engine/group.h"
 #include "learn/dataset.h"
 #include "report/progress.h"
 #include "run/config.h"
@@ -25,15 +29,26 @@ namespace signvote {
 struct TrainHooks {
   std::function<void()> started;                       // all is in place, the first round begins
   std::function<void(const ProgressState&)> progress;  // after every round
-  std::function<void(const std::string&)> warn;        // one line
-  const std::atomic<bool>* stop = nullptr;             // set: save after this round and return
-  std::uint64_t pause_after = UINT64_MAX;              // save and return after so many rounds
+  std::function<void(const std::string&)> warn;        // one line; from any thread
+  std::function<void(const char* phase, double seconds)> spent;  // where the time went
+  const std::atomic<bool>* stop = nullptr;                       // set: save after this round and return
+  std::uint64_t pause_after = UINT64_MAX;                        // save and return after so many rounds
+
+  bool stop_requested() const { return stop != nullptr && *stop; }
 };
 
 struct TrainResult {
   bool finished = false;  // false: stopped or paused; resume goes on
   std::uint64_t rounds = 0;
 };
+
+/// How this process takes part in a run.
+struct EnginePlan {
+  std::vector<std::uint32_t> hosted;  // the workers whose gradients it computes
+  std::function<std::unique_ptr<Engine>(const TallyOptions& whole_model, const ParallelFor& parallel)> make;
+};
+/// All workers and the tally in this process.
+EnginePlan local_engine(const TrainConfig& config);
 
 /// Throws ConfigError if a worker's batch is larger than what it holds of the data.
 void check_batches(const TrainConfig& config, const Dataset& dataset);
@@ -42,10 +57,10 @@ void check_batches(const TrainConfig& config, const Dataset& dataset);
 void create_run(const TrainConfig& config);
 
 /// Runs, or goes on with, the run in folder config.out, which create_run or fork_run made. Until it
-/// has started it changes nothing there. With a session, this process is one of its ranks; if the run
-/// cannot start on some rank, it throws on all.
+/// has started it changes nothing there. With many processes, if the run cannot start in one of them, it
+/// throws in all.
 TrainResult train(const TrainConfig& config, const Dataset& dataset, const TrainHooks& hooks,
-                  const MpiSession* session = nullptr);
+                  const EnginePlan& plan, const Group& group = {});
 
 /// Reads a run's config.toml; its `out` is the folder.
 TrainConfig load_run(const std::filesystem::path& folder);

@@ -7,20 +7,17 @@
 #include <optional>
 #include <string>
 
-#include "engine/grpc/vote_client.h"
 #include "run/train.h"
+#include "signvote/worker_session.h"
 
 namespace signvote {
 
 struct WorkerOptions {
-  VoteClientOptions client;
-  std::string program;                 // its name and version, for the server's log
-  std::string name;                    // only without TLS; else the certificate's
+  WorkerSessionOptions session;        // its log is hooks.warn
   std::string data;                    // the data set's folder; empty: the cache
   std::uint32_t threads = 0;           // 0: one per core
   std::optional<std::uint32_t> batch;  // samples a round; none: as the run's settings say
   double round_seconds = 0;            // > 0: the batch that takes this long, found by measuring
-  double give_up_seconds = 600;        // without a server
 };
 
 /// Works until the run is finished. hooks.warn is told of what happens, one line each.

@@ -265,11 +265,17 @@ TEST(DurableLog, KeepsItsHeadAndGrowsByRecords) {
     const auto keep = *rc::gen::inRange<std::size_t>(0, old.size() + 1);
     std::string expected = old.substr(0, keep);
     DurableLog log(folder / "log", keep);
+    std::size_t synced = keep;
     for (const std::string& record : records) {
-      log.append(std::as_bytes(std::span(record)));
+      log.write(std::as_bytes(std::span(record)));
       expected += record;
+      if (*rc::gen::arbitrary<bool>()) {
+        log.sync();
+        synced = expected.size();
+      }
+      RC_ASSERT(log.bytes() == expected.size());
+      RC_ASSERT(log.synced() == synced);
     }
-    RC_ASSERT(log.bytes() == expected.size());
     RC_ASSERT(read_text_file(folder / "log") == expected);
     RC_ASSERT(names(refusal([&] { DurableLog(folder / "log", expected.size() + 1); }), "is shorter than"));
   }));
@@ -281,15 +287,17 @@ TEST(DurableLog, AWriteThatFailsHalfwayIsTakenBack) {
   write_file_atomically(folder / "log", "");
   DurableLog log(folder / "log", 0);
   const std::string record = "longer than the limit";
-  log.append(std::as_bytes(std::span(record).first(6)));
+  log.write(std::as_bytes(std::span(record).first(6)));
   std::string message;
   {
     const FileSizeLimit limited(10);
-    message = refusal([&] { log.append(std::as_bytes(std::span(record))); });
+    message = refusal([&] { log.write(std::as_bytes(std::span(record))); });
   }
   EXPECT_TRUE(names(message, (folder / "log").string())) << message;
   EXPECT_EQ(read_text_file(folder / "log"), "longer");
-  log.append(std::as_bytes(std::span(record)));
+  EXPECT_EQ(log.bytes(), 6U);
+  log.require_sound();
+  log.write(std::as_bytes(std::span(record)));
   EXPECT_EQ(read_text_file(folder / "log"), "longer" + record);
 }
 

@@ -1,5 +1,6 @@
 // Programs run without a shell: what goes in comes out, and every way to fail is told apart.
 #include "base/process.h"
+#include "base/text.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

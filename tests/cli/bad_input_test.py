@@ -4,8 +4,10 @@ import os
 import shutil
 import subprocess
 
-from helper import ENVIRONMENT, SIGNVOTE, TIMEOUT, Case, contents, main, mnist, small, summary
+from command_line import ENVIRONMENT, SIGNVOTE, Case, contents, main, small, summary
+from generated_data import mnist
 from processes import missing_rights
+from waiting import TIMEOUT
 
 
 class Usage(Case):
@@ -16,7 +18,7 @@ class Usage(Case):
         self.refuse_each(2, [(["train", *arguments], says) for arguments, says in cases], cwd=self.folder)
         self.assertEqual(contents(self.folder), {})
 
-    def test_unknown_words_and_the_nearest_known(self):
+    def test_unknown_words_are_refused_with_the_nearest_known(self):
         self.refuse_each(
             2,
             [
@@ -29,7 +31,7 @@ class Usage(Case):
             ],
         )
 
-    def test_missing_words(self):
+    def test_missing_words_are_asked_for(self):
         self.refuse_each(
             2,
             [
@@ -40,37 +42,25 @@ class Usage(Case):
             ],
         )
 
-    def test_numbers(self):
+    def test_numbers_out_of_range_are_refused(self):
         self.refuse_train(
-            [
-                (["--rounds", value], f"--rounds is '{value}'; it must be a whole number from 1")
-                for value in (0, "abc")
-            ]
+            [(["--rounds", value], f"--rounds is '{value}'; it must be a whole number from 1") for value in (0, "abc")]
         )
         self.refuse_train(
-            [
-                (["--step", value], f"--step is '{value}'; it must be a number")
-                for value in ("nan", "-1e-4")
-            ]
+            [(["--step", value], f"--step is '{value}'; it must be a number") for value in ("nan", "-1e-4")]
         )
         self.refuse_train([(["--batch-mode", 5], "from 1 to 4"), (["--seed", -1], "--seed is '-1'")])
         self.refuse(2, "reproduce", "figure1", "--batch-modes", "1,5", says="--batch-modes")
 
-    def test_batches(self):
+    def test_batches_that_make_no_sense_are_refused(self):
         self.refuse_train(
-            [
-                (["--batches", value], f"--batches is '{value}'; write sizes like 14x4,904")
-                for value in ("", "4,,4")
-            ]
+            [(["--batches", value], f"--batches is '{value}'; write sizes like 14x4,904") for value in ("", "4,,4")]
         )
         self.refuse_train(
             [
                 (["--batches", "60000x1,60000x1"], "more than 65536 workers"),
                 (["--batch-mode", 4, "--batches", "15x4"], "--batch-mode and --batches are both given"),
-                (
-                    ["--workers", 4, "--batches", "3x4"],
-                    "--workers is 4 but the batches 3x4 are those of 3 workers",
-                ),
+                (["--workers", 4, "--batches", "3x4"], "--workers is 4 but the batches 3x4 are those of 3 workers"),
                 (
                     ["--workers", 4, "--batch-mode", 4],
                     "--workers is 4 but the batches 14x4,904 are those of 15 workers",
@@ -79,7 +69,7 @@ class Usage(Case):
             ]
         )
 
-    def test_choices(self):
+    def test_unknown_choices_are_refused_with_the_known_ones(self):
         self.refuse_train(
             [
                 ([f"--{name}", "other"], f"--{name} is 'other'; take ")
@@ -87,39 +77,23 @@ class Usage(Case):
             ]
         )
         self.refuse_train(
-            [
-                (["--partition", value], f"partition is '{value}'; ")
-                for value in ("all", "labels:0", "dirichlet:-1")
-            ]
+            [(["--partition", value], f"partition is '{value}'; ") for value in ("all", "labels:0", "dirichlet:-1")]
         )
 
-    def test_absences(self):
+    def test_absences_that_make_no_sense_are_refused(self):
         self.refuse_train(
-            [
-                (["--absent", value], f"--absent is '{value}'; write it like 2@5-9,0@12")
-                for value in ("x", "-1@3")
-            ]
+            [(["--absent", value], f"--absent is '{value}'; write it like 2@5-9,0@12") for value in ("x", "-1@3")]
         )
         self.refuse_train([(small(absent="0@1,3@2"), "--absent names worker 3; there are 3, from 0 to 2")])
 
-    def test_an_engine_of_several_programs(self):
+    def test_an_engine_of_several_programs_is_not_started_by_train(self):
         self.refuse_train(
             [(["--engine", "grpc"], ["--engine grpc is started in parts", "signvote server", "signvote worker"])]
         )
 
-    def test_a_figure_that_the_data_cannot_serve(self):
-        self.refuse(
-            2,
-            "reproduce",
-            "figure1",
-            "--data",
-            mnist(),
-            "--rounds",
-            1,
-            "--out",
-            self.folder / "figure",
-            says="a batch of 154",
-        )
+    def test_a_figure_that_the_data_cannot_serve_is_refused(self):
+        figure = ["reproduce", "figure1", "--data", mnist(), "--rounds", 1, "--out", self.folder / "figure"]
+        self.refuse(2, *figure, says="a batch of 154")
         self.assertEqual(contents(self.folder), {})
 
 
@@ -137,9 +111,7 @@ class ConfigFile(Case):
             (self.folder / f"{name}.toml").write_text(text)
         before = contents(self.folder)
         self.refuse_each(
-            2,
-            [(["train", "--config", f"{name}.toml"], says) for name, (_, says) in cases.items()],
-            cwd=self.folder,
+            2, [(["train", "--config", f"{name}.toml"], says) for name, (_, says) in cases.items()], cwd=self.folder
         )
         self.refuse(1, "train", "--config", "none.toml", says=["none.toml", "No such file"], cwd=self.folder)
         self.assertEqual(contents(self.folder), before)
@@ -154,57 +126,46 @@ class DataFiles(Case):
     def refuse_data(self, says):
         before = contents(self.folder)
         self.refuse(
-            1,
-            "train",
-            *small(data=self.data),
-            "--out",
-            self.folder / "run",
-            says=[*says, "signvote data fetch mnist"],
+            1, "train", *small(data=self.data), "--out", self.folder / "run", says=[*says, "signvote data fetch mnist"]
         )
         self.assertEqual(contents(self.folder), before)
 
-    def test_missing(self):
+    def test_missing_files_are_named(self):
         (self.data / "t10k-labels-idx1-ubyte").unlink()
         self.refuse_data([self.data, "has no t10k-labels-idx1-ubyte"])
         shutil.rmtree(self.data)
         self.refuse_data([self.data, "is not a folder"])
         self.refuse(
-            1,
-            "train",
-            "--out",
-            self.folder / "run",
-            says=["cache/signvote/mnist", "signvote data fetch mnist"],
+            1, "train", "--out", self.folder / "run", says=["cache/signvote/mnist", "signvote data fetch mnist"]
         )
 
-    def test_truncated(self):
+    def test_truncated_files_are_named(self):
         os.truncate(self.data / "train-images-idx3-ubyte", 1000)
         self.refuse_data(["train-images-idx3-ubyte", "is truncated: 1000 bytes of 1176016"])
 
-    def test_labels_in_place_of_images(self):
+    def test_labels_in_place_of_images_are_refused(self):
         shutil.copy(self.data / "train-labels-idx1-ubyte", self.data / "train-images-idx3-ubyte")
         self.refuse_data(["train-images-idx3-ubyte", "is a label file"])
 
-    def test_fewer_labels_than_images(self):
+    def test_fewer_labels_than_images_are_refused(self):
         shutil.copy(self.data / "t10k-labels-idx1-ubyte", self.data / "train-labels-idx1-ubyte")
         self.refuse_data(["1500 images", "300 labels"])
 
 
 class OutFolder(Case):
-    def test_with_a_run_in_it(self):
+    def test_a_folder_with_a_run_in_it_is_refused(self):
         out = self.train("run", rounds=1)
         before = contents(out)
         self.refuse(2, "train", *small(seed=1), "--out", out, says=[out, "holds a run already", "--resume"])
         self.assertEqual(contents(out), before)
 
-    def test_below_a_file(self):
+    def test_a_folder_below_a_file_is_refused(self):
         (self.folder / "file").write_text("mine")
-        self.refuse(
-            1, "train", *small(), "--out", self.folder / "file/run", says=["file/run", "Not a directory"]
-        )
+        self.refuse(1, "train", *small(), "--out", self.folder / "file/run", says=["file/run", "Not a directory"])
         self.refuse(1, "train", *small(), "--out", self.folder / "file", says=["file"])
         self.assertEqual(contents(self.folder), {"file": b"mine"})
 
-    def test_without_permission_to_write(self):
+    def test_a_folder_without_permission_to_write_is_refused(self):
         self.folder.chmod(0o755)
         (self.folder / "locked").mkdir(0o555)
         (self.folder / "closed").mkdir(0o700)
@@ -223,9 +184,7 @@ class OutFolder(Case):
                     **as_nobody,
                 )
                 self.assertEqual(result.returncode, 1, result.stderr)
-                self.assertRegex(
-                    result.stderr, r"\Asignvote: [^\n]*" + out + r"[^\n]*Permission denied[^\n]*\n\Z"
-                )
+                self.assertRegex(result.stderr, r"\Asignvote: [^\n]*" + out + r"[^\n]*Permission denied[^\n]*\n\Z")
                 self.assertEqual(contents(self.folder), before)
 
 
@@ -264,24 +223,27 @@ class FullDisk(Case):
         self.assertEqual(result.stdout.split()[:4], ["code", "1", "config.toml", "metrics.jsonl"])
         self.assertEqual(summary(self.folder / "saved")["model_sha256"], self.sha256("whole"))
 
-    def test_results_that_cannot_be_printed(self):
+    def test_results_that_cannot_be_printed_are_an_error(self):
         with open("/dev/full", "w") as full:
             result = subprocess.run(
-                [SIGNVOTE, "--help"],
-                stdout=full,
-                stderr=subprocess.PIPE,
-                text=True,
-                timeout=TIMEOUT,
-                env=ENVIRONMENT,
+                [SIGNVOTE, "--help"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=TIMEOUT, env=ENVIRONMENT
             )
         self.assertEqual(result.returncode, 1)
         self.assertRegex(result.stderr, r"\Asignvote: [^\n]*No space left on device\n\Z")
 
 
 class Help(Case):
-    def test_of_every_command(self):
-        for command in ([], ["train"], ["reproduce", "figure1"], ["data", "fetch"], ["eval"], ["server"],
-                        ["worker"], ["journal"]):  # fmt: skip
+    def test_every_command_has_help_with_examples(self):
+        for command in (
+            [],
+            ["train"],
+            ["reproduce", "figure1"],
+            ["data", "fetch"],
+            ["eval"],
+            ["server"],
+            ["worker"],
+            ["journal"],
+        ):
             result = self.succeed(*command, "--help")
             self.assertEqual(result.stderr, "")
             examples = [line for line in result.stdout.splitlines() if line.startswith("  signvote ")]
@@ -291,7 +253,7 @@ class Help(Case):
         for command in ("reproduce", "data"):
             self.assertIn("Subcommands:", self.succeed(command, "--help").stdout)
 
-    def test_version(self):
+    def test_the_version_is_printed(self):
         self.assertRegex(self.succeed("--version").stdout, r"\Asignvote \d+\.\d+\.\d+\n\Z")
 
 

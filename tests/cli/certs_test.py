@@ -3,7 +3,7 @@
 import stat
 import subprocess
 
-from helper import Case, contents, main
+from command_line import Case, contents, main
 
 
 class Certs(Case):
@@ -15,7 +15,7 @@ class Certs(Case):
         self.succeed("certs", "server", folder, "--host", "localhost", "--host", "127.0.0.1")
         self.succeed("certs", "worker", folder, "--name", "ann", "--name", "bob")
 
-    def test_a_chain_that_openssl_accepts(self):
+    def test_openssl_accepts_the_chain(self):
         folder = self.folder / "certs"
         self.make_all(folder)
         names = {f"{name}.{kind}" for name in ("ca", "server", "ann", "bob") for kind in ("pem", "key")}
@@ -36,7 +36,7 @@ class Certs(Case):
         self.assertEqual(len(result.stdout.splitlines()), 2)
         self.assertIn("bob.key: the worker bob's, for 7 days", result.stdout)
 
-    def test_days(self):
+    def test_certificates_last_as_many_days_as_asked(self):
         self.succeed("certs", "new-ca", self.folder, "--days", 30)
         for seconds, code in ((29 * 86400, 0), (31 * 86400, 1)):
             result = self.openssl("x509", "-in", self.folder / "ca.pem", "-noout", "-checkend", seconds)
@@ -50,7 +50,7 @@ class Certs(Case):
         self.refuse(2, "certs", "worker", self.folder, "--name", "ann", says="ann.key' is there already")
         self.assertEqual(contents(self.folder), before)
 
-    def test_bad_input(self):
+    def test_bad_input_is_refused(self):
         empty = self.folder / "empty"
         self.refuse_each(
             2,
@@ -69,7 +69,7 @@ class Certs(Case):
         )
         self.assertEqual(contents(self.folder), {})
 
-    def test_a_folder_that_cannot_be_written(self):
+    def test_a_folder_that_cannot_be_written_is_named(self):
         (self.folder / "file").write_text("")
         self.refuse(1, "certs", "new-ca", self.folder / "file", says="file")
 

@@ -10,30 +10,36 @@ import re
 import signal
 import subprocess
 
-from chaos import Certificates, Server, Worker, free_port, wait_until, write_toml
-from helper import (
-    ENVIRONMENT,
-    SIGNVOTE,
-    TIMEOUT,
-    Case,
-    Over,
-    cifar10,
-    main,
-    metrics,
-    mnist,
-    summary,
-    with_enough_rounds,
-)
+from command_line import ENVIRONMENT, SIGNVOTE, Case, main, metrics, summary, write_toml
+from generated_data import cifar10, mnist
 from processes import end_session, has_ended, run_session, start_session
+from server_and_workers import Certificates, Server, Worker, free_port
+from waiting import TIMEOUT, Over, wait_until, with_enough_rounds
 
 # What depends on where a run was made, not on what was learnt.
-INCIDENTAL = {"engine", "seconds", "samples_per_second", "outside_gradients_share", "bits_per_parameter_up",
-              "bits_per_parameter_down"}  # fmt: skip
+INCIDENTAL = {
+    "engine",
+    "seconds",
+    "samples_per_second",
+    "outside_gradients_share",
+    "bits_per_parameter_up",
+    "bits_per_parameter_down",
+}
 
-# Four unequal workers, one in several parts; gradients of real images with their zeros; two are missing now and
+# Four unequal workers, one in several parts; gradients with zeros; two are missing now and
 # then; weights come into force on the way. 582,026 parameters: the last word of a ballot is not full.
-UNEQUAL = {"data": mnist(), "batches": "4,20,7,9", "micro_batch": 16, "absent": "1@3-5,3@8,0@8", "rounds": 12,
-           "initial_rounds": 4, "eval_every": 4, "save_every": 5, "seed": 3, "threads": 1}  # fmt: skip
+UNEQUAL = {
+    "data": mnist(),
+    "batches": "4,20,7,9",
+    "micro_batch": 16,
+    "absent": "1@3-5,3@8,0@8",
+    "rounds": 12,
+    "initial_rounds": 4,
+    "eval_every": 4,
+    "save_every": 5,
+    "seed": 3,
+    "threads": 1,
+}
 
 
 def mpi_environment():
@@ -59,7 +65,11 @@ class Conformance(Case):
 
     def mpi(self, settings, ranks, name=None, resume=None):
         out = resume or self.folder / (name or f"mpi{ranks}")
-        where = ["--resume", out, "--rounds", settings["rounds"]] if resume else ["--config", self.write(settings), "--out", out]
+        where = (
+            ["--resume", out, "--rounds", settings["rounds"]]
+            if resume
+            else ["--config", self.write(settings), "--out", out]
+        )
         result = mpirun(ranks, "train", *where, "--engine", "mpi")
         self.assertEqual(result.returncode, 0, result.stderr)
         return out
@@ -92,7 +102,7 @@ class Conformance(Case):
         self.assertEqual(essence(metrics(out)), essence(metrics(expected)))
         self.assertEqual((out / "model.pt").read_bytes(), (expected / "model.pt").read_bytes())
 
-    def test_it(self):
+    def test_it_gives_the_same_bytes_on_all_engines(self):
         expected = self.local(UNEQUAL)
         self.assertEqual(summary(expected)["absences"], 5)
         for ranks in (1, 2, 3):
@@ -100,21 +110,28 @@ class Conformance(Case):
                 self.assert_same(self.mpi(UNEQUAL, ranks), expected)
         self.assert_same(self.grpc(UNEQUAL), expected)
 
-    def test_mv(self):
+    def test_mv_gives_the_same_bytes_on_all_engines(self):
         settings = {**UNEQUAL, "method": "mv", "rounds": 6}
         expected = self.local(settings)
         self.assert_same(self.mpi(settings, 2), expected)
         self.assert_same(self.grpc(settings), expected)
 
-    def test_batch_norm(self):
+    def test_batch_norm_gives_the_same_bytes_on_all_engines(self):
         """Another N, 269,722, and a network whose batches are not split."""
-        settings = {"dataset": "cifar10", "data": cifar10(), "model": "resnet20", "batches": "5,3", "rounds": 3,
-                    "initial_rounds": 1, "threads": 1}  # fmt: skip
+        settings = {
+            "dataset": "cifar10",
+            "data": cifar10(),
+            "model": "resnet20",
+            "batches": "5,3",
+            "rounds": 3,
+            "initial_rounds": 1,
+            "threads": 1,
+        }
         expected = self.local(settings)
         self.assert_same(self.mpi(settings, 2), expected)
         self.assert_same(self.grpc(settings), expected)
 
-    def test_resume_with_other_ranks_and_engines(self):
+    def test_a_run_goes_on_with_other_ranks_and_engines(self):
         expected = self.local(UNEQUAL)
         out = self.mpi({**UNEQUAL, "rounds": 4}, 3, "chain")
         self.assertTrue(list(out.glob("shard-4-*.bin")))
@@ -151,8 +168,12 @@ class WalkThrough(Case):
         (self.folder / "cache/signvote").mkdir(parents=True)
         (self.folder / "cache/signvote/mnist").symlink_to(mnist())
         (self.folder / "typed.sh").write_text(script)  # a file, for mpirun would eat what is typed ahead
-        result = run_session(["bash", "-e", "typed.sh"], timeout=TIMEOUT, cwd=self.folder,
-                             env={**ENVIRONMENT, "XDG_CACHE_HOME": str(self.folder / "cache")})  # fmt: skip
+        result = run_session(
+            ["bash", "-e", "typed.sh"],
+            timeout=TIMEOUT,
+            cwd=self.folder,
+            env={**ENVIRONMENT, "XDG_CACHE_HOME": str(self.folder / "cache")},
+        )
         self.assertEqual(result.returncode, 0, result.stderr)
         hashes = re.findall(r'"model_sha256": "([0-9a-f]{64})"', result.stdout)
         self.assertEqual((len(hashes), len(set(hashes))), (3, 1), result.stdout + result.stderr)
@@ -162,13 +183,18 @@ class DeadRank(Case):
     """A rank that is killed ends the job; --resume goes on from the last save."""
 
     @with_enough_rounds(24)
-    def test_kill_9_of_a_rank(self, rounds):
+    def test_a_killed_rank_ends_the_job_which_can_go_on(self, rounds):
         settings = {**UNEQUAL, "rounds": rounds, "save_every": 3, "eval_every": rounds}
         del settings["absent"]
         config = write_toml(self.folder / "run.toml", settings)
         out = self.folder / "run"
-        job = start_session([*mpi_command(3), "train", "--config", config, "--engine", "mpi", "--out", out],
-                            env=mpi_environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
+        job = start_session(
+            [*mpi_command(3), "train", "--config", config, "--engine", "mpi", "--out", out],
+            env=mpi_environment(),
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
         self.addCleanup(end_session, job)
         wait_until("there is a save", lambda: (out / "checkpoint.bin").exists() or job.poll() is not None)
         ranks = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and self.is_rank(pid, out)]

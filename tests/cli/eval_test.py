@@ -6,7 +6,8 @@ import re
 import shutil
 import tempfile
 
-from helper import Case, contents, main, mnist, run, small, summary
+from command_line import Case, contents, main, run, small, summary
+from generated_data import mnist
 
 
 class Eval(Case):
@@ -20,9 +21,7 @@ class Eval(Case):
     def test_a_run_and_its_model_file_agree_with_the_summary(self):
         before = contents(self.trained)
         expected = summary(self.trained)
-        self.assertGreater(
-            expected["test_accuracy"], 0.3
-        )  # it has learnt something, so the matrix is no column
+        self.assertGreater(expected["test_accuracy"], 0.3)  # it has learnt something, so the matrix is no column
         as_json = [
             json.loads(self.succeed(*arguments, "--json").stdout)
             for arguments in (["eval", self.trained], ["eval", self.trained / "model.pt", "--data", mnist()])
@@ -47,7 +46,7 @@ class Eval(Case):
         table = [list(map(int, line.split())) for line in text.splitlines() if re.fullmatch(r"[ \d]+", line)]
         self.assertEqual(table, [list(range(10))] + [[i, *confusion[i]] for i in range(10)])
 
-    def test_what_is_no_model(self):
+    def test_what_is_no_model_is_refused(self):
         (self.folder / "foreign").write_bytes(b"PK\x03\x04 no zip, no model")
         (self.folder / "empty").write_bytes(b"")
         (self.folder / "cut").write_bytes((self.trained / "model.pt").read_bytes()[:-1000])
@@ -64,11 +63,9 @@ class Eval(Case):
         unfinished = self.folder / "unfinished"
         unfinished.mkdir()
         shutil.copy(self.trained / "config.toml", unfinished)
-        self.refuse(
-            1, "eval", unfinished, says=["has no model.pt", f"signvote train --resume '{unfinished}'"]
-        )
+        self.refuse(1, "eval", unfinished, says=["has no model.pt", f"signvote train --resume '{unfinished}'"])
 
-    def test_a_model_without_its_data(self):
+    def test_a_model_without_its_data_is_refused(self):
         self.refuse(1, "eval", self.trained / "model.pt", says="signvote data fetch mnist")
 
 

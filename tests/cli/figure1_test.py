@@ -9,7 +9,9 @@ import statistics
 import tempfile
 import xml.etree.ElementTree
 
-from helper import TIMEOUT, Case, contents, flags, main, metrics, mnist, run, start, summary
+from command_line import Case, contents, flags, main, metrics, run, start, summary
+from generated_data import mnist
+from waiting import TIMEOUT
 
 SETTINGS = {
     "data": mnist(),
@@ -65,9 +67,7 @@ def rows_from_cells(figure, modes, seeds):
 
 def stamps(folder):
     """What changes when a file is written again, even with the same content."""
-    return {
-        path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()
-    }
+    return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
 
 
 class Figure1(Case):
@@ -97,40 +97,29 @@ class Figure1(Case):
         result = summary(self.figure)
         self.assertEqual(
             {key: result[key] for key in ("dataset", "model", "partition", "rounds", "step", "seeds")},
-            {
-                "dataset": "mnist",
-                "model": "cnn",
-                "partition": "shared",
-                "rounds": 3,
-                "step": 1e-3,
-                "seeds": 2,
-            },
+            {"dataset": "mnist", "model": "cnn", "partition": "shared", "rounds": 3, "step": 1e-3, "seeds": 2},
         )
         self.assertEqual([row["batch_mode"] for row in result["modes"]], list(MODES))
         for row in result["modes"]:
             for method in METHODS:
                 accuracies = [
-                    summary(cell(self.figure, row["batch_mode"], method, seed))["test_accuracy"]
-                    for seed in range(2)
+                    summary(cell(self.figure, row["batch_mode"], method, seed))["test_accuracy"] for seed in range(2)
                 ]
                 self.assertEqual(row[method]["accuracies"], accuracies)
                 self.assertAlmostEqual(row[method]["mean"], statistics.fmean(accuracies), 12)
             self.assertAlmostEqual(row["lead"], row["it"]["mean"] - row["mv"]["mean"], 12)
 
-    def test_pictures(self):
+    def test_the_pictures_are_drawn_and_labelled(self):
         self.assertEqual(
-            set(os.listdir(self.figure)),
-            {"figure1.png", "figure1.svg", "figure1.csv", "summary.json", "cells"},
+            set(os.listdir(self.figure)), {"figure1.png", "figure1.svg", "figure1.csv", "summary.json", "cells"}
         )
         picture = (self.figure / "figure1.png").read_bytes()
-        self.assertTrue(
-            picture.startswith(b"\x89PNG\r\n\x1a\n") and picture.endswith(b"IEND\xae\x42\x60\x82")
-        )
+        self.assertTrue(picture.startswith(b"\x89PNG\r\n\x1a\n") and picture.endswith(b"IEND\xae\x42\x60\x82"))
         texts = "".join(xml.etree.ElementTree.parse(self.figure / "figure1.svg").getroot().itertext())
         for label in ("IT-signSGD", "signSGD-MV", "Batch mode 1: 15 x 64", "Batch mode 4: 14 x 4, 904"):
             self.assertIn(label, texts)
 
-    def test_output(self):
+    def test_the_output_counts_rounds_and_ends_with_a_table(self):
         self.assertNotRegex(self.second.stderr, r"[\r\x1b]")
         # The rounds of seed 0 were there already; the initial phase is run once for both methods: 2 * 3 - 2.
         self.assertIn("round  9/16", self.second.stderr)
@@ -151,9 +140,7 @@ class Figure1(Case):
         forked = cell(self.figure, 4, "mv", 1)
         for key in ("model_sha256", "test_accuracy", "bits_per_parameter_up", "bits_per_parameter_down"):
             self.assertEqual(summary(forked)[key], summary(alone)[key])
-        self.assertNotEqual(
-            summary(forked)["model_sha256"], summary(cell(self.figure, 4, "it", 1))["model_sha256"]
-        )
+        self.assertNotEqual(summary(forked)["model_sha256"], summary(cell(self.figure, 4, "it", 1))["model_sha256"])
 
     def interrupt(self, out):
         """A figure of mode 4 that is interrupted three times after a round. Returns how often that was in time."""
@@ -177,7 +164,7 @@ class Figure1(Case):
         self.succeed(*arguments)
         return in_time
 
-    def test_interrupted_and_continued(self):
+    def test_an_interrupted_figure_is_continued(self):
         for attempt in range(10):  # a busy machine may let it finish first
             out = self.folder / f"figure-{attempt}"
             in_time = self.interrupt(out)

@@ -4,7 +4,8 @@ import hashlib
 import json
 import unittest
 
-from helper import Case, cifar10, main, mnist, summary
+from command_line import Case, main, summary
+from generated_data import cifar10, mnist
 
 try:
     import torch
@@ -16,17 +17,13 @@ STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
 def sha256(state):
     return hashlib.sha256(
-        b"".join(
-            tensor.numpy().tobytes()
-            for name, tensor in state.items()
-            if name.split(".")[-1] not in STATISTICS
-        )
+        b"".join(tensor.numpy().tobytes() for name, tensor in state.items() if name.split(".")[-1] not in STATISTICS)
     ).hexdigest()
 
 
 @unittest.skipIf(torch is None, "needs python3-torch")
 class Model(Case):
-    def test_cnn(self):
+    def test_torch_loads_and_saves_a_cnn(self):
         run = self.train("run", rounds=3)
         state = torch.load(run / "model.pt")
         self.assertEqual(
@@ -61,16 +58,14 @@ class Model(Case):
         }.items():
             torch.save(other, saved)
             with self.subTest(name):
-                self.refuse(
-                    1, "eval", saved, "--data", mnist(), says=["saved.pt", "fits none of signvote's models"]
-                )
+                self.refuse(1, "eval", saved, "--data", mnist(), says=["saved.pt", "fits none of signvote's models"])
         torch.save([1, 2, 3], saved)
         self.refuse(1, "eval", saved, "--data", mnist(), says=["saved.pt", "is not a model"])
 
         torch.save({**state, "fc2.bias": torch.zeros(11)}, run / "model.pt")
         self.refuse(1, "eval", run, says=["'fc2.bias' has the shape [11], not [10]"])
 
-    def test_resnet20(self):
+    def test_torch_loads_a_resnet20(self):
         run = self.train("run", dataset="cifar10", data=cifar10(), model="resnet20", batches="2,4", rounds=2)
         state = torch.load(run / "model.pt")
         self.assertEqual(sha256(state), summary(run)["model_sha256"])

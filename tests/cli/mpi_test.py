@@ -4,12 +4,22 @@ import os
 import shutil
 import subprocess
 
-from helper import ENVIRONMENT, FILES, SIGNVOTE, TIMEOUT, Case, contents, flags, main, mnist, summary
+from command_line import ENVIRONMENT, FILES, SIGNVOTE, Case, contents, flags, main, summary
+from generated_data import mnist
 from processes import run_session
+from waiting import TIMEOUT
 
 # 582,026 parameters in 9095 words; weights come into force on the way.
-OPTIONS = {"data": mnist(), "batches": "4,20,7,9", "micro_batch": 16, "rounds": 12, "initial_rounds": 2, "eval_every": 4,
-           "seed": 3, "threads": 1}  # fmt: skip
+OPTIONS = {
+    "data": mnist(),
+    "batches": "4,20,7,9",
+    "micro_batch": 16,
+    "rounds": 12,
+    "initial_rounds": 2,
+    "eval_every": 4,
+    "seed": 3,
+    "threads": 1,
+}
 
 
 def mpirun(*parts):
@@ -17,8 +27,9 @@ def mpirun(*parts):
     command = ["mpirun", "--oversubscribe", "--bind-to", "none"]
     for ranks, arguments in parts:
         command += ["-n", str(ranks), SIGNVOTE, "train", *map(str, arguments), "--engine", "mpi", ":"]
-    return run_session(command[:-1], TIMEOUT,
-                       env={**ENVIRONMENT, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})  # fmt: skip
+    return run_session(
+        command[:-1], TIMEOUT, env={**ENVIRONMENT, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    )
 
 
 class Job(Case):
@@ -40,7 +51,7 @@ class Job(Case):
 
 
 class OneRank(Job):
-    def test_has_no_config(self):
+    def test_one_rank_has_no_config(self):
         """Before MPI has begun on that rank, while the others wait there."""
         (self.folder / "here.toml").write_text("rounds = 2\n")
         there = ["--config", self.folder / "there.toml", *self.options(rounds=2)]
@@ -50,26 +61,38 @@ class OneRank(Job):
         self.refuse_job(1, (1, here), (2, there), says=["signvote: rank 1: ", "there.toml"])
         self.assertFalse((self.folder / "run").exists())
 
-    def test_has_no_run_to_resume(self):
+    def test_one_rank_has_no_run_to_resume(self):
         out = self.train("run", rounds=2)
         before = contents(out)
-        self.refuse_job(2, (1, ["--resume", out, "--rounds", 4]), (1, ["--resume", self.folder / "other", "--rounds", 4]),
-                        says=["signvote: rank 1: ", "holds no run"])  # fmt: skip
+        self.refuse_job(
+            2,
+            (1, ["--resume", out, "--rounds", 4]),
+            (1, ["--resume", self.folder / "other", "--rounds", 4]),
+            says=["signvote: rank 1: ", "holds no run"],
+        )
         self.assertEqual(contents(out), before)
 
-    def test_has_no_data(self):
-        self.refuse_job(1, (1, self.options(rounds=1)), (1, self.options(rounds=1, data=self.folder)),
-                        says=["signvote: rank 1: ", "data fetch"])  # fmt: skip
+    def test_one_rank_has_no_data(self):
+        self.refuse_job(
+            1,
+            (1, self.options(rounds=1)),
+            (1, self.options(rounds=1, data=self.folder)),
+            says=["signvote: rank 1: ", "data fetch"],
+        )
         self.assertFalse((self.folder / "run").exists())
         self.finish((2, self.options(rounds=1)))  # the same command, with the data where it should be
 
-    def test_has_other_settings(self):
+    def test_one_rank_has_other_settings(self):
         for name, here, there in (("rounds", 2, 3), ("save_every", 1, 2), ("eval_every", 1, 2), ("seed", 4, 5)):
-            self.refuse_job(2, (1, self.options(**{name: here})), (2, self.options(**{name: there})),
-                            says=["signvote: rank 1: ", f"{name} = '{there}' and not {name} = '{here}'"])  # fmt: skip
+            self.refuse_job(
+                2,
+                (1, self.options(**{name: here})),
+                (2, self.options(**{name: there})),
+                says=["signvote: rank 1: ", f"{name} = '{there}' and not {name} = '{here}'"],
+            )
         self.assertFalse((self.folder / "run").exists())
 
-    def test_has_its_own_data_folder_and_threads(self):
+    def test_one_rank_may_have_its_own_data_folder_and_threads(self):
         data = shutil.copytree(mnist(), self.folder / "data")
         self.finish((1, self.options(rounds=3)), (1, self.options(rounds=3, data=data, threads=2)))
         local = self.folder / "local"
@@ -78,22 +101,29 @@ class OneRank(Job):
 
 
 class AllRanks(Job):
-    def test_cannot_write_their_shards(self):
+    def test_shards_that_no_rank_can_write_are_named_once(self):
         """Said by rank 0 for the first of them. A folder stands in the way, which is not ours to remove."""
         for name in ("shard-2-193984-388032.bin.tmp", "shard-2-388032-582026.bin.tmp"):
             (self.folder / "run" / name / "inside").mkdir(parents=True)
-        self.refuse_job(1, (3, self.options(rounds=4, save_every=2)), says=["signvote: rank 1: ", "shard-2-193984-388032.bin"])
+        self.refuse_job(
+            1, (3, self.options(rounds=4, save_every=2)), says=["signvote: rank 1: ", "shard-2-193984-388032.bin"]
+        )
         self.assertFalse((self.folder / "run/checkpoint.bin").exists())
         for name in ("shard-2-193984-388032.bin.tmp", "shard-2-388032-582026.bin.tmp"):
             shutil.rmtree(self.folder / "run" / name)
         self.finish((3, ["--resume", self.folder / "run"]))
 
-    def test_of_other_commands_speak_for_themselves(self):
+    def test_other_commands_speak_for_themselves_though_a_launcher_starts_them(self):
         """Workers may be started by a launcher; they are no ranks of one program."""
         for rank in "012":
             launched = {"OMPI_COMM_WORLD_SIZE": "3", "OMPI_COMM_WORLD_RANK": rank}
-            result = subprocess.run([SIGNVOTE, "eval", self.folder / "nothing.pt"], text=True, capture_output=True,
-                                    timeout=TIMEOUT, env={**ENVIRONMENT, **launched})  # fmt: skip
+            result = subprocess.run(
+                [SIGNVOTE, "eval", self.folder / "nothing.pt"],
+                text=True,
+                capture_output=True,
+                timeout=TIMEOUT,
+                env={**ENVIRONMENT, **launched},
+            )
             self.assertEqual(result.returncode, 1)
             self.assertRegex(result.stderr, r"\Asignvote: [^\n]+nothing.pt[^\n]+\n\Z")
 
@@ -121,7 +151,7 @@ class CrashWindow(Job):
     def shards(self):
         return {name for name in os.listdir(self.out) if name.startswith("shard-")}
 
-    def test_goes_on_to_the_same_bytes(self):
+    def test_a_killed_job_goes_on_to_the_same_bytes(self):
         self.finish((2, ["--resume", self.out, "--rounds", 12, "--save-every", 1]))
         local = self.folder / "local"
         self.succeed("train", *self.options(out=local))
@@ -129,7 +159,7 @@ class CrashWindow(Job):
         self.assertEqual((self.out / "model.pt").read_bytes(), (local / "model.pt").read_bytes())
         self.assertEqual(set(os.listdir(self.out)), FILES | {"shard-12-291008-582026.bin", "shard-notes.txt"})
 
-    def test_refuses_if_a_shard_is_missing(self):
+    def test_a_missing_shard_is_named(self):
         """Only the second of two ranks needs it."""
         (self.out / "shard-4-388032-582026.bin").unlink()
         before = contents(self.out)

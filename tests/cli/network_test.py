@@ -3,9 +3,11 @@
 import time
 import unittest
 
-from chaos import Certificates, Server, Worker, wait_until, write_toml
-from helper import SIGNVOTE, TIMEOUT, Case, Over, main, mnist, summary, with_enough_rounds
-from lab import Lab
+from command_line import SIGNVOTE, Case, main, summary, write_toml
+from generated_data import mnist
+from network_lab import Lab
+from server_and_workers import Certificates, Server, Worker
+from waiting import TIMEOUT, Over, wait_until, with_enough_rounds
 
 MBIT = 100
 PARAMETERS = 582_026
@@ -34,8 +36,11 @@ class Network(Case):
         address = self.lab.address(0)
         certificates = Certificates(self.folder / "keys", names, address)
         server = Server(self.folder, self.write(settings), certificates, host=address, prefix=self.lab.command(0, []))
-        workers = [Worker(name, self.folder, server, certificates, settings["data"], "--threads", 1,
-                          prefix=self.lab.command(host, [])) for host, name in enumerate(names, 1)]  # fmt: skip
+        workers = []
+        for host, name in enumerate(names, 1):
+            prefix = self.lab.command(host, [])
+            data = settings["data"]
+            workers.append(Worker(name, self.folder, server, certificates, data, "--threads", 1, prefix=prefix))
         for program in (server, *workers):
             self.addCleanup(program.close)
             program.start()
@@ -59,7 +64,7 @@ class Network(Case):
     def leaves(self, server, name):
         return server.log.read_text().count(f"{name} left\n")
 
-    def test_server_and_workers(self):
+    def test_server_and_workers_move_what_they_should(self):
         expected = self.local(SETTINGS)
         before = self.counters()
         result = self.finish(*self.start(SETTINGS))
@@ -94,18 +99,28 @@ class Network(Case):
         if time.monotonic() - start < 15:  # what nobody acknowledges for 20 s ends a connection
             self.assertEqual(self.joins(server), 2)  # TCP has gone on where it was
         joins, lefts = self.joins(server), self.leaves(server, "worker-1")
-        cut(2, until=lambda: wait_until("the server misses the worker", lambda: self.leaves(server, "worker-1") > lefts,
-                                        alive=[server, *workers]))  # fmt: skip
+        cut(
+            2,
+            until=lambda: wait_until(
+                "the server misses the worker",
+                lambda: self.leaves(server, "worker-1") > lefts,
+                alive=[server, *workers],
+            ),
+        )
         self.assertGreater(self.joins(server), joins)
         self.assertEqual(self.finish(server, workers)["model_sha256"], self.local(settings))
 
-    def test_ranks(self):
+    def test_ranks_move_what_they_should(self):
         settings = {**SETTINGS, "batches": "8,24,4,4"}
         expected = self.local(settings)
         before = self.counters()
         out = self.folder / "mpi"
-        result = self.lab.mpirun([SIGNVOTE, "train", "--config", self.write(settings), "--engine", "mpi", "--out", out],
-                                 capture_output=True, text=True, timeout=TIMEOUT)  # fmt: skip
+        result = self.lab.mpirun(
+            [SIGNVOTE, "train", "--config", self.write(settings), "--engine", "mpi", "--out", out],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+        )
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(summary(out)["model_sha256"], expected)
         # One of three ranks has two of the four workers. A ballot on another's shard is at least its signs where

@@ -9,7 +9,9 @@ import time
 
 def start_session(command, **options):
     """A program in a session of its own, with nothing to read. To be ended with end_session."""
-    return subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, start_new_session=True, **options)
+    return subprocess.Popen(
+        [str(word) for word in command], stdin=subprocess.DEVNULL, start_new_session=True, **options
+    )
 
 
 def _state_and_session(pid):

@@ -9,33 +9,12 @@ import shlex
 import signal
 import time
 
-from helper import (
-    FILES,
-    TIMEOUT,
-    Case,
-    Over,
-    config,
-    contents,
-    main,
-    metrics,
-    mnist,
-    run,
-    small,
-    start,
-    summary,
-    with_enough_rounds,
-    without_timing,
-)
+from command_line import FILES, Case, config, contents, main, metrics, run, small, start, summary, without_timing
+from generated_data import mnist
+from waiting import TIMEOUT, Over, with_enough_rounds
 
 # Unequal batches, one of several parts; the initial phase ends on the way; saves and tests fall apart.
-OPTIONS = {
-    "batches": "4,20,7",
-    "micro_batch": 16,
-    "threads": 2,
-    "initial_rounds": 5,
-    "eval_every": 2,
-    "save_every": 3,
-}
+OPTIONS = {"batches": "4,20,7", "micro_batch": 16, "threads": 2, "initial_rounds": 5, "eval_every": 2, "save_every": 3}
 
 
 @functools.cache
@@ -68,7 +47,7 @@ class Interrupted(Case):
         return stderr
 
     @with_enough_rounds(24)
-    def test_kill_9_at_random_moments(self, rounds):
+    def test_kill_9_at_random_moments_changes_no_byte(self, rounds):
         rng = random.Random(2)
         out = self.folder / "run"
         arguments = ["train", *small(**OPTIONS, rounds=rounds), "--out", out]
@@ -116,12 +95,12 @@ class Interrupted(Case):
         self.ended_by(signal.SIGINT, rounds)
 
     @with_enough_rounds(24)
-    def test_so_does_a_scheduler(self, rounds):
+    def test_sigterm_saves_and_says_how_to_go_on(self, rounds):
         self.ended_by(signal.SIGTERM, rounds)
 
 
 class Finished(Case):
-    def test_goes_on_only_with_more_rounds(self):
+    def test_a_finished_run_goes_on_only_with_more_rounds(self):
         options = {"batches": "4,9", "initial_rounds": 3, "eval_every": 5}
         out = self.train("run", rounds=5, **options)
         before = contents(out)
@@ -138,18 +117,11 @@ class Finished(Case):
 
 
 class Refused(Case):
-    def test_other_settings(self):
+    def test_other_settings_are_refused(self):
         out = self.train("run", rounds=2)
         before = contents(out)
-        for flag, value in {
-            "--seed": 1,
-            "--step": 1,
-            "--batches": "3x4",
-            "--out": self.folder / "other",
-        }.items():
-            self.refuse(
-                2, "train", "--resume", out, "--rounds", 4, flag, value, says=f"{flag} cannot be changed"
-            )
+        for flag, value in {"--seed": 1, "--step": 1, "--batches": "3x4", "--out": self.folder / "other"}.items():
+            self.refuse(2, "train", "--resume", out, "--rounds", 4, flag, value, says=f"{flag} cannot be changed")
         self.refuse(2, "train", "--resume", out, "--config", out / "config.toml", says="leave --config out")
         self.assertEqual(contents(out), before)
 
@@ -158,12 +130,12 @@ class Refused(Case):
         self.refuse(2, "train", "--resume", out, "--rounds", 4, says=["config.toml", "other settings"])
         self.assertEqual(contents(out), {**before, "config.toml": edited.encode()})
 
-    def test_no_run_there(self):
+    def test_a_folder_without_a_run_is_refused(self):
         self.refuse(2, "train", "--resume", self.folder, says="holds no run")
         self.refuse(2, "train", "--resume", self.folder / "nothing", says="holds no run")
         self.assertEqual(contents(self.folder), {})
 
-    def test_two_at_once(self):
+    def test_two_at_once_are_refused(self):
         out = self.train("run", rounds=2)
         before = contents(out)
         held = os.open(out, os.O_RDONLY)
@@ -173,7 +145,7 @@ class Refused(Case):
         os.close(held)
         self.succeed("train", "--resume", out, "--rounds", 4)
 
-    def test_a_damaged_checkpoint(self):
+    def test_a_damaged_checkpoint_is_named(self):
         out = self.train("run", rounds=2)
         before = contents(out)
         good = before["checkpoint.bin"]

@@ -13,30 +13,21 @@ import tempfile
 import urllib.error
 import urllib.request
 
-import chaos
-from chaos import Certificates, free_port, wait_until, write_toml
-from helper import TIMEOUT, Case, contents, main, mnist, run, small, summary
+from command_line import Case, contents, main, run, small, summary, write_toml
+from generated_data import mnist
+from server_and_workers import Certificates, Server, Worker, free_port
+from waiting import TIMEOUT, wait_until
 
-SETTINGS = {"data": mnist(), "batches": "4,6", "rounds": 6, "initial_rounds": 2, "save_every": 2, "eval_every": 3,
-            "threads": 1}  # fmt: skip
+SETTINGS = {
+    "data": mnist(),
+    "batches": "4,6",
+    "rounds": 6,
+    "initial_rounds": 2,
+    "save_every": 2,
+    "eval_every": 3,
+    "threads": 1,
+}
 NAMES = ("worker-0", "worker-1")
-
-
-class Server(chaos.Server):
-    """Without TLS."""
-
-    def arguments(self):
-        return ["server", "--config", self.config, "--listen", f"{self.host}:{self.port}", "--state", self.state,
-                "--insecure", *self.flags]  # fmt: skip
-
-
-class Worker(chaos.Worker):
-    def __init__(self, name, folder, server, *flags):
-        super().__init__(name, folder, server, None, SETTINGS["data"], "--threads", 1, *flags)
-
-    def arguments(self):
-        return ["worker", "--connect", f"{self.server.host}:{self.server.port}", "--insecure", "--name", self.name,
-                "--data", self.data, *self.flags]  # fmt: skip
 
 
 class NetworkCase(Case):
@@ -46,7 +37,7 @@ class NetworkCase(Case):
         return server
 
     def worker(self, name, server, *flags):
-        worker = Worker(name, self.folder, server, *flags)
+        worker = Worker(name, self.folder, server, None, mnist(), "--threads", 1, *flags)
         self.addCleanup(worker.close)
         return worker
 
@@ -78,7 +69,7 @@ class ServerFlags(Case):
     def command(self, *flags, listen="127.0.0.1:0", **settings):
         return ["server", *small(**settings), "--listen", listen, "--state", self.folder / "state", *flags]
 
-    def test_what_makes_no_sense(self):
+    def test_flags_that_make_no_sense_are_refused(self):
         key = self.folder / "none.key"
         cases = [
             (["server", *small(), "--state", self.folder / "state", "--insecure"], "--listen is required"),
@@ -93,30 +84,46 @@ class ServerFlags(Case):
             (self.command("--insecure", rounds=0), "--rounds is '0'"),
             (self.command("--insecure", listen="127.0.0.1:65535"), "give a --metrics-port"),
         ]
-        cases += [(self.command("--insecure", "--quorum", quorum), f"--quorum is '{quorum}'; write K/3")
-                  for quorum in ("0/3", "4/3", "2/4", "x", "2/", "2/3/3")]  # fmt: skip
-        cases += [(self.command("--insecure", "--quorum", "2/3", "--deadline", time), f"--deadline is '{time}'; write a time")
-                  for time in ("s", "0s", "5d", "nan", "1e99h")]  # fmt: skip
-        cases += [(self.command("--insecure", "--metrics-port", port), f"--metrics-port is '{port}'; write a port, or off")
-                  for port in ("x", "65536")]  # fmt: skip
-        cases += [(self.command("--insecure", "--keep", keep), f"--keep is '{keep}'; write a whole number") for keep in ("-1", "1.5")]
-        cases += [(self.command("--insecure", listen=listen), f"--listen is '{listen}'")
-                  for listen in ("localhost", ":7000", "127.0.0.1:65536")]  # fmt: skip
+        cases += [
+            (self.command("--insecure", "--quorum", quorum), f"--quorum is '{quorum}'; write K/3")
+            for quorum in ("0/3", "4/3", "2/4", "x", "2/", "2/3/3")
+        ]
+        cases += [
+            (self.command("--insecure", "--quorum", "2/3", "--deadline", time), f"--deadline is '{time}'; write a time")
+            for time in ("s", "0s", "5d", "nan", "1e99h")
+        ]
+        cases += [
+            (self.command("--insecure", "--metrics-port", port), f"--metrics-port is '{port}'; write a port, or off")
+            for port in ("x", "65536")
+        ]
+        cases += [
+            (self.command("--insecure", "--keep", keep), f"--keep is '{keep}'; write a whole number")
+            for keep in ("-1", "1.5")
+        ]
+        cases += [
+            (self.command("--insecure", listen=listen), f"--listen is '{listen}'")
+            for listen in ("localhost", ":7000", "127.0.0.1:65536")
+        ]
         self.refuse_each(2, cases)
         self.assertEqual(contents(self.folder), {})
 
-    def test_without_tls_only_on_loopback(self):
+    def test_without_tls_it_listens_only_on_loopback(self):
         self.refuse(2, *self.command("--insecure", listen="0.0.0.0:0"), says=["--listen is '0.0.0.0:0'", "without TLS"])
         self.assertEqual(contents(self.folder), {})
 
-    def test_allow_list(self):
+    def test_a_bad_allow_list_is_refused(self):
         (self.folder / "allow.toml").write_text("alice = 0\nbob = 3\n")
-        self.refuse(2, *self.command("--insecure", "--allow", self.folder / "allow.toml"),
-                    says=["allow.toml:2: 'bob' must be the number of a worker, from 0 to 2"])  # fmt: skip
-        self.refuse(2, *self.command("--insecure", "--allow", self.folder / "none.toml"), says=["none.toml", "No such file"])
+        self.refuse(
+            2,
+            *self.command("--insecure", "--allow", self.folder / "allow.toml"),
+            says=["allow.toml:2: 'bob' must be the number of a worker, from 0 to 2"],
+        )
+        self.refuse(
+            2, *self.command("--insecure", "--allow", self.folder / "none.toml"), says=["none.toml", "No such file"]
+        )
         self.assertEqual(list(contents(self.folder)), ["allow.toml"])
 
-    def test_data(self):
+    def test_data_that_cannot_serve_is_refused(self):
         self.refuse(1, *self.command("--insecure", data=self.folder / "none"), says="signvote data fetch mnist")
         self.refuse(2, *self.command("--insecure", batches="4,501,4"), says="holds only 500 samples")
 
@@ -124,16 +131,14 @@ class ServerFlags(Case):
 class Certificate(Case):
     """Read and checked before anything else happens."""
 
-    def test_bad_ones(self):
+    def test_bad_certificates_are_refused(self):
         ours = self.folder / "ours"
         self.succeed("certs", "new-ca", ours)
         self.succeed("certs", "server", ours, "--host", "127.0.0.1")
         self.succeed("certs", "worker", ours, "--name", "worker-0")
         (self.folder / "garbage.pem").write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
         expired = Certificates(self.folder / "expired", [])
-        expired._openssl("req", *expired._new_key("late"), "-subj", "/CN=late", "-out", "request")
-        expired._openssl("x509", "-req", "-in", "request", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
-                         "-days", "-1", "-out", "late.pem")  # fmt: skip
+        expired.sign("late", "extendedKeyUsage=clientAuth", days=-1)
         pem, key, authority = ours / "server.pem", ours / "server.key", ours / "ca.pem"
         cases = [
             (pem, self.folder / "none.key", authority, ["none.key", "No such file"]),
@@ -151,35 +156,56 @@ class Certificate(Case):
         worker = ["worker", "--connect", "127.0.0.1:1"]
         self.refuse_each(
             1,
-            [([*server, "--cert", cert, "--key", private, "--client-ca", ca], says) for cert, private, ca, says in cases]
+            [
+                ([*server, "--cert", cert, "--key", private, "--client-ca", ca], says)
+                for cert, private, ca, says in cases
+            ]
             + [([*worker, "--cert", cert, "--key", private, "--ca", ca], says) for cert, private, ca, says in cases],
         )
         self.assertFalse(state.exists())
 
-    def test_a_foreign_server_and_a_stranger(self):
+    def test_a_foreign_server_and_a_stranger_are_refused(self):
         ours = Certificates(self.folder / "ours", [*NAMES, "mallory"])
         foreign = Certificates(self.folder / "foreign", NAMES)
-        server = chaos.Server(self.folder, write_toml(self.folder / "run.toml", SETTINGS), ours)
+        server = Server(self.folder, write_toml(self.folder / "run.toml", SETTINGS), ours)
         self.addCleanup(server.close)
         server.start()
         connect = ["worker", "--connect", f"127.0.0.1:{server.port}", "--data", mnist()]
-        NetworkCase.fails(self, 1, *connect, *ours.of("worker-0"), "--ca", foreign.authority,
-                         says="is not signed by the authority in --ca; check --ca")  # fmt: skip
-        NetworkCase.fails(self, 1, *connect, *ours.of("mallory"), "--ca", ours.authority,
-                         says="'mallory' is not on the server's allow-list")  # fmt: skip
+        NetworkCase.fails(
+            self,
+            1,
+            *connect,
+            *ours.of("worker-0"),
+            "--ca",
+            foreign.authority,
+            says="is not signed by the authority in --ca; check --ca",
+        )
+        NetworkCase.fails(
+            self,
+            1,
+            *connect,
+            *ours.of("mallory"),
+            "--ca",
+            ours.authority,
+            says="'mallory' is not on the server's allow-list",
+        )
         shutil.copy(ours.authority, foreign.authority)  # it trusts the server, but not the other way round
-        stranger = chaos.Worker("worker-0", self.folder, server, foreign, mnist())
+        stranger = Worker("worker-0", self.folder, server, foreign, mnist())
         self.addCleanup(stranger.close)
         stranger.start()
-        wait_until("the hint", lambda: "the server's --client-ca?; tries again" in stranger.log.read_text(),
-                   alive=[server, stranger])  # fmt: skip
-        wait_until("the refusal", lambda: 'signvote_refused_total{reason="tls_handshake"}' in server.metrics(),
-                   alive=[server])  # fmt: skip
+        wait_until(
+            "the hint",
+            lambda: "the server's --client-ca?; tries again" in stranger.log.read_text(),
+            alive=[server, stranger],
+        )
+        wait_until(
+            "the refusal", lambda: 'signvote_refused_total{reason="tls_handshake"}' in server.metrics(), alive=[server]
+        )
         self.assertEqual(server.metrics()['signvote_refused_total{reason="unknown_worker"}'], 1)
 
 
 class WorkerFlags(Case):
-    def test_what_makes_no_sense(self):
+    def test_flags_that_make_no_sense_are_refused(self):
         def command(*flags, connect="127.0.0.1:7000"):
             return ["worker", "--connect", connect, *flags]
 
@@ -199,35 +225,40 @@ class WorkerFlags(Case):
             (command(*plain, connect="127.0.0.1:0"), "give the server's port"),
             (command(*plain, connect="192.0.2.1:7000"), "without TLS"),
         ]
-        cases += [(command(*plain, "--batch", batch), f"--batch is '{batch}'; write a number")
-                  for batch in ("0", "x", "99999999999")]  # fmt: skip
-        cases += [(command(*plain, connect=connect), f"--connect is '{connect}'") for connect in ("localhost", "127.0.0.1:x")]
+        cases += [
+            (command(*plain, "--batch", batch), f"--batch is '{batch}'; write a number")
+            for batch in ("0", "x", "99999999999")
+        ]
+        cases += [
+            (command(*plain, connect=connect), f"--connect is '{connect}'") for connect in ("localhost", "127.0.0.1:x")
+        ]
         self.refuse_each(2, cases)
 
 
 class Meeting(NetworkCase):
-    def test_no_server(self):
-        port = free_port()
-        self.fails(1, "worker", "--connect", f"127.0.0.1:{port}", "--insecure", "--name", "worker-0", "--give-up", "1ms",
-                  says=f"no server at 127.0.0.1:{port}")  # fmt: skip
+    def test_a_worker_gives_up_where_there_is_no_server(self):
+        address = f"127.0.0.1:{free_port()}"
+        worker = ["worker", "--connect", address, "--insecure", "--name", "worker-0"]
+        self.fails(1, *worker, "--give-up", "1ms", says=f"no server at {address}")
 
-    def test_a_batch_that_the_worker_does_not_have(self):
+    def test_a_batch_that_the_worker_does_not_have_is_refused(self):
         server = self.server().start()
         self.fails(2, *self.worker("worker-0", server, "--batch", 751).arguments(), says="holds only 750 samples")
         self.assertTrue(server.running())
 
-    def test_ports_and_folders_in_use(self):
+    def test_ports_and_folders_in_use_are_refused(self):
         first = self.server().start()
         config = write_toml(self.folder / "run.toml", SETTINGS)
         again = ["server", "--config", config, "--insecure", "--listen"]
         elsewhere = ["--state", self.folder / "elsewhere"]
         self.fails(1, *again, f"127.0.0.1:{first.port}", *elsewhere, says=[f"127.0.0.1:{first.port}", "in use"])
-        self.fails(1, *again, "127.0.0.1:0", "--metrics-port", first.metrics_port, *elsewhere,
-                  says=[f"127.0.0.1:{first.metrics_port}", "in use", "--metrics-port"])  # fmt: skip
+        metrics = ["127.0.0.1:0", "--metrics-port", first.metrics_port]
+        says = [f"127.0.0.1:{first.metrics_port}", "in use", "--metrics-port"]
+        self.fails(1, *again, *metrics, *elsewhere, says=says)
         self.fails(1, *again, "127.0.0.1:0", "--state", first.state, says=[first.state])
         self.assertTrue(first.running())
 
-    def test_metrics_and_health_while_it_runs(self):
+    def test_metrics_and_health_can_be_read_while_it_runs(self):
         server = self.server().start()
         address = f"http://127.0.0.1:{server.metrics_port}"
         with urllib.request.urlopen(f"{address}/healthz", timeout=TIMEOUT) as answer:
@@ -236,8 +267,8 @@ class Meeting(NetworkCase):
             urllib.request.urlopen(f"{address}/elsewhere", timeout=TIMEOUT)
         self.assertEqual(refused.exception.code, 404)
         before = server.metrics()
-        for name in ("signvote_round", "signvote_workers_connected", "signvote_ballots_total", "signvote_refused_total"):
-            self.assertEqual(before[name], 0)
+        for name in ("round", "workers_connected", "ballots_total", "refused_total"):
+            self.assertEqual(before[f"signvote_{name}"], 0)
         first = self.worker("worker-0", server).start()
         wait_until("a ballot", lambda: server.metrics()["signvote_ballot_bytes_total"], alive=[server, first])
         now = server.metrics()
@@ -247,7 +278,7 @@ class Meeting(NetworkCase):
         self.assertEqual(now["signvote_round"], 0)  # it waits for both
         self.finish(server, first, self.worker("worker-1", server).start())
 
-    def test_more_connections_than_it_may_have_open(self):
+    def test_more_connections_than_it_may_have_open_do_not_end_it(self):
         """gRPC then accepts no other, ever: so the server listens anew, and the run goes on."""
         server = self.server(prefix=["prlimit", "--nofile=64:64"]).start()
         crowd = [socket.create_connection((server.host, server.port), TIMEOUT) for _ in range(100)]
@@ -258,18 +289,18 @@ class Meeting(NetworkCase):
         self.finish(server, *[self.worker(name, server).start() for name in NAMES])
         self.assertEqual(summary(server.state)["model_sha256"], self.sha256("local", **SETTINGS))
 
-    def test_tells_whom_it_cannot_do_without(self):
+    def test_it_tells_how_many_workers_it_needs(self):
         (self.folder / "allow.toml").write_text("alice = 0\n")
         server = self.server("--allow", self.folder / "allow.toml").start()
         wait_until("it tells", lambda: "names 1 workers, but a round needs 2" in server.log.read_text(), alive=[server])
 
-    def test_metrics_off(self):
+    def test_metrics_can_be_turned_off(self):
         server = self.server("--metrics-port", "off")
         server.start(ready=False)
-        told = wait_until("it listens", server._whereabouts, alive=[server])[1]
+        told = wait_until("it listens", server.whereabouts, alive=[server])[1]
         self.assertNotIn("metrics_port", told)
 
-    def test_batches_that_fit(self):
+    def test_a_worker_finds_the_batch_that_fits_its_time(self):
         """No machine does 64 samples in a millisecond, and any does them in a day."""
         server = self.server().start()
         hasty = self.worker("worker-0", server, "--batch", "auto", "--round-time", "1ms").start()
@@ -283,7 +314,7 @@ class Meeting(NetworkCase):
 
 
 class State(NetworkCase):
-    def test_goes_on_with_more_rounds(self):
+    def test_a_finished_run_goes_on_with_more_rounds(self):
         server = self.server(settings={**SETTINGS, "rounds": 3})
         state = self.run_all(server)
         self.assertEqual(summary(state)["rounds"], 3)
@@ -298,13 +329,13 @@ class State(NetworkCase):
         self.run_all(server)
         self.assertEqual(summary(state)["model_sha256"], self.sha256("local", **SETTINGS))
 
-    def test_of_another_kind(self):
+    def test_folders_of_another_kind_are_refused(self):
         """A folder of `train` is none of a server, and the other way round."""
         out = self.train("run", rounds=1)
         before = contents(out)
-        self.refuse(2, "server", "--listen", "127.0.0.1:0", "--state", out, "--insecure", says=[out, "without a journal"])
-        self.refuse(2, "server", *small(rounds=1), "--listen", "127.0.0.1:0", "--state", out, "--insecure",
-                    says=[out, "without a journal"])  # fmt: skip
+        where = ["--listen", "127.0.0.1:0", "--state", out, "--insecure"]
+        for settings in ([], small(rounds=1)):
+            self.refuse(2, "server", *settings, *where, says=[out, "without a journal"])
         self.assertEqual(contents(out), before)
         self.refuse(2, "journal", out, "verify", says=[out, "without a journal"])
         state = finished_run()
@@ -326,24 +357,34 @@ def finished_run():
 
 
 class Journal(NetworkCase):
-    def test_list(self):
+    def test_list_tells_the_files_and_rounds(self):
         told = json.loads(self.succeed("journal", finished_run(), "list", "--json").stdout)
         self.assertEqual((told["rounds"], told["oldest"], told["remarks"]), (6, 0, []))
-        self.assertEqual([(file["kind"], file["first"], file["last"]) for file in told["files"]],
-                         [("base", 0, 0), ("verdicts", 0, 2), ("verdicts", 2, 4), ("verdicts", 4, 6), ("snapshot", 6, 6),
-                          ("rounds", 6, 6)])  # fmt: skip
+        self.assertEqual(
+            [(file["kind"], file["first"], file["last"]) for file in told["files"]],
+            [
+                ("base", 0, 0),
+                ("verdicts", 0, 2),
+                ("verdicts", 2, 4),
+                ("verdicts", 4, 6),
+                ("snapshot", 6, 6),
+                ("rounds", 6, 6),
+            ],
+        )
         for file in told["files"]:
             self.assertEqual((finished_run() / "journal" / file["file"]).stat().st_size, file["bytes"])
         table = self.succeed("journal", finished_run(), "list").stdout
         self.assertIn("6 rounds; models of rounds 0 to 6 can be had", table)
         self.assertIn("verdicts-", table)
 
-    def test_every_past_model(self):
+    def test_every_past_model_can_be_had(self):
         state = finished_run()
         before = contents(state)
         for rounds in (1, 4, 6):
-            self.assertEqual(self.model_sha256(state, "--round", rounds),
-                             self.sha256(f"local-{rounds}", **{**SETTINGS, "rounds": rounds}))  # fmt: skip
+            self.assertEqual(
+                self.model_sha256(state, "--round", rounds),
+                self.sha256(f"local-{rounds}", **{**SETTINGS, "rounds": rounds}),
+            )
         self.assertEqual((self.folder / "model.pt").read_bytes(), (state / "model.pt").read_bytes())
         self.assertEqual(self.model_sha256(state), summary(state)["model_sha256"])
         self.model_sha256(state, "--round", 0)
@@ -353,7 +394,7 @@ class Journal(NetworkCase):
         self.assertIn(summary(state)["model_sha256"], result.stdout)
         self.assertEqual(contents(state), before)
 
-    def test_flags(self):
+    def test_journal_flags_that_make_no_sense_are_refused(self):
         state = finished_run()
         self.refuse_each(
             2,
@@ -362,8 +403,14 @@ class Journal(NetworkCase):
                 (["journal", state], "see signvote journal --help"),
                 (["journal", state, "verfy"], "did you mean verify?"),
                 (["journal", state, "model"], "--out is required"),
-                (["journal", state, "model", "--out", self.folder / "x.pt", "--round", "x"], "--round is 'x'; write a whole number"),
-                (["journal", state, "model", "--out", self.folder / "x.pt", "--round", -1], "--round is '-1'; write a whole number"),
+                (
+                    ["journal", state, "model", "--out", self.folder / "x.pt", "--round", "x"],
+                    "--round is 'x'; write a whole number",
+                ),
+                (
+                    ["journal", state, "model", "--out", self.folder / "x.pt", "--round", -1],
+                    "--round is '-1'; write a whole number",
+                ),
                 (["journal", self.folder, "verify"], [self.folder, "holds no run"]),
                 (["journal", self.folder / "none", "list"], [self.folder / "none", "holds no run"]),
             ],
@@ -390,24 +437,27 @@ class Journal(NetworkCase):
         shutil.copytree(finished_run(), state)
         next((state / "journal").glob("snapshot-*")).unlink()
         before = contents(state)
-        self.refuse(1, "server", "--listen", "127.0.0.1:0", "--state", state, "--insecure", says=["snapshot", "missing"])
+        self.refuse(
+            1, "server", "--listen", "127.0.0.1:0", "--state", state, "--insecure", says=["snapshot", "missing"]
+        )
         self.assertEqual(contents(state), before)
 
-    def test_another_runs_settings_beside_it(self):
+    def test_the_settings_of_another_run_beside_it_are_refused(self):
         state = self.folder / "state"
         shutil.copytree(finished_run(), state)
         settings = state / "config.toml"
         settings.write_text(settings.read_text().replace("seed = 0", "seed = 1"))
         self.refuse(1, "journal", state, "verify", says=[state, "another run"])
 
-    def test_keep(self):
+    def test_keep_drops_old_rounds(self):
         state = self.run_all(self.server("--keep", 2))
         told = json.loads(self.succeed("journal", state, "list", "--json").stdout)
         self.assertEqual((told["rounds"], told["oldest"]), (6, 4))
         self.refuse(2, "journal", state, "model", "--round", 3, "--out", self.folder / "3.pt", says="from 4 to 6")
         for rounds in (4, 5, 6):
-            self.assertEqual(self.model_sha256(state, "--round", rounds),
-                             self.model_sha256(finished_run(), "--round", rounds))  # fmt: skip
+            self.assertEqual(
+                self.model_sha256(state, "--round", rounds), self.model_sha256(finished_run(), "--round", rounds)
+            )
         self.succeed("journal", state, "verify")
 
 

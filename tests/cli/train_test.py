@@ -8,26 +8,13 @@ import struct
 import subprocess
 import termios
 
-from helper import (
-    ENVIRONMENT,
-    FILES,
-    SIGNVOTE,
-    TIMEOUT,
-    Case,
-    cifar10,
-    config,
-    flags,
-    main,
-    metrics,
-    mnist,
-    run,
-    small,
-    summary,
-)
+from command_line import ENVIRONMENT, FILES, SIGNVOTE, Case, config, flags, main, metrics, run, small, summary
+from generated_data import cifar10, mnist
+from waiting import TIMEOUT
 
 
 class RunFolder(Case):
-    def test_files_summary_and_metrics(self):
+    def test_a_run_leaves_its_files_summary_and_metrics(self):
         out = self.train("run", batches="4,4,8", rounds=7, eval_every=3, initial_rounds=4, seed=5)
         self.assertEqual(set(os.listdir(out)), FILES)
 
@@ -49,9 +36,7 @@ class RunFolder(Case):
         self.assertEqual({key: result[key] for key in expected}, expected)
         self.assertRegex(result["model_sha256"], r"\A[0-9a-f]{64}\Z")
         self.assertTrue(0 <= result["test_accuracy"] <= 1)
-        self.assertAlmostEqual(
-            result["test_accuracy"] * 300, round(result["test_accuracy"] * 300)
-        )  # test images
+        self.assertAlmostEqual(result["test_accuracy"] * 300, round(result["test_accuracy"] * 300))  # test images
         for direction in ("up", "down"):
             self.assertTrue(0.1 < result[f"bits_per_parameter_{direction}"] < 1.3, result)
         self.assertGreater(result["samples_per_second"], 0)
@@ -82,7 +67,7 @@ class RunFolder(Case):
     def test_the_last_round_is_tested_once(self):
         self.assertEqual([row["round"] for row in metrics(self.train("run", rounds=6, eval_every=3))], [3, 6])
 
-    def test_config_repeats_the_run(self):
+    def test_the_config_repeats_the_run(self):
         # The data folder is given relative to another folder than the repetition starts in.
         first = self.folder / "first"
         self.succeed(
@@ -108,17 +93,12 @@ class RunFolder(Case):
         self.assertEqual(config(second)["batches"], "4,2x5")
         self.assertEqual(config(second)["step"], 2e-3)
 
-    def test_flags_go_before_the_file(self):
+    def test_flags_override_the_file(self):
         file = self.folder / "settings.toml"
         file.write_text('method = "mv"\nrounds = 9\nseed = 1\nworkers = 3\nbatches = "3x4"\neval-every = 2\n')
         out = self.folder / "run"
         self.succeed(
-            "train",
-            "--config",
-            file,
-            *flags({"data": mnist(), "rounds": 2, "seed": 7, "batches": "4,5"}),
-            "--out",
-            out,
+            "train", "--config", file, *flags({"data": mnist(), "rounds": 2, "seed": 7, "batches": "4,5"}), "--out", out
         )
         result = summary(out)
         self.assertEqual((result["method"], result["rounds"], result["seed"]), ("mv", 2, 7))
@@ -168,7 +148,7 @@ class RunFolder(Case):
 
 
 class SameBytes(Case):
-    def test_whatever_the_threads(self):
+    def test_threads_do_not_change_a_byte(self):
         # Batches of one, two and three parts, and one of a single sample.
         shas = {
             threads: self.sha256(
@@ -196,14 +176,8 @@ class SameBytes(Case):
         ]
         self.assertEqual(len(set(shas)), 4, shas)
 
-    def test_batch_norm(self):
-        options = {
-            "dataset": "cifar10",
-            "data": cifar10(),
-            "model": "resnet20",
-            "batches": "2,4",
-            "rounds": 2,
-        }
+    def test_threads_do_not_change_a_byte_with_batch_norm(self):
+        options = {"dataset": "cifar10", "data": cifar10(), "model": "resnet20", "batches": "2,4", "rounds": 2}
         shas = [self.sha256(f"threads{threads}", threads=threads, **options) for threads in (1, 2)]
         self.assertEqual(shas[0], shas[1])
 
@@ -235,20 +209,16 @@ def on_a_terminal(arguments, columns=100):
 
 
 class Output(Case):
-    def test_plain_lines_elsewhere_than_on_a_terminal(self):
+    def test_progress_is_plain_lines_elsewhere_than_on_a_terminal(self):
         result = self.succeed("train", *small(rounds=5, eval_every=2), "--out", self.folder / "run")
         self.assertNotRegex(result.stderr, r"[\r\x1b]")
         self.assertEqual(re.findall(r"^round (\d)/5 ", result.stderr, re.MULTILINE), ["1", "2", "4", "5"])
-        self.assertRegex(
-            result.stderr, r"round 5/5 +100 % +accuracy \d+\.\d\d % +loss \d\S+ .*\d (rounds/s|s/round) "
-        )
+        self.assertRegex(result.stderr, r"round 5/5 +100 % +accuracy \d+\.\d\d % +loss \d\S+ .*\d (rounds/s|s/round) ")
         self.assertIn(summary(self.folder / "run")["model_sha256"], result.stdout)
         self.assertNotRegex(result.stdout, r"[\r\x1b]|round \d")
 
-    def test_a_redrawn_line_on_a_terminal(self):
-        code, stdout, shown = on_a_terminal(
-            ["train", *small(rounds=8, eval_every=4), "--out", self.folder / "run"]
-        )
+    def test_progress_is_a_redrawn_line_on_a_terminal(self):
+        code, stdout, shown = on_a_terminal(["train", *small(rounds=8, eval_every=4), "--out", self.folder / "run"])
         self.assertEqual(code, 0, shown)
         introduction, line, rest = shown.split("\n")
         self.assertIn("3 workers", introduction)
@@ -268,7 +238,7 @@ class Divergence(Case):
         r"[a-z0-9]+\.(?:weight|bias)\[\d+\] \(coordinate \d+\)"
     )
 
-    def test_ends_the_run_with_a_message(self):
+    def test_divergence_ends_the_run_with_a_message(self):
         result = run("train", *small(**self.OPTIONS), "--out", self.folder / "run")
         self.assertEqual(result.returncode, 1)
         *lines, last = result.stderr.splitlines()

@@ -11,8 +11,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "cli"))
 from processes import end_session, has_ended, start_session  # noqa: E402
-
-TIMEOUT = 600  # seconds; only a job that hangs takes so long
+from waiting import TIMEOUT, wait_until  # noqa: E402
 
 
 def too_late(*_):
@@ -34,8 +33,6 @@ try:
     rest, _ = job.communicate()
     print(f"ended {time.monotonic() - start:.1f} s after the kill, with {job.returncode}:\n{rest}")
     assert job.returncode != 0
-    for pid in pids:
-        while not has_ended(pid):
-            time.sleep(0.1)
+    wait_until("all ranks end", lambda: all(map(has_ended, pids)))
 finally:
     end_session(job)

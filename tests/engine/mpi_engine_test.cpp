@@ -12,16 +12,19 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
 
 #include "base/thread_pool.h"
+#include "engine/checkpoint.h"
 #include "engine/local/local_engine.h"
 #include "engine/mpi/messages.h"
 #include "engine/mpi/mpi_calls.h"
 #include "signvote/error.h"
-#include "signvote/wire.h"
+#include "temporary_folder.h"
 
 namespace signvote {
 namespace {
@@ -32,7 +35,7 @@ const MpiSession* session = nullptr;
 
 void require(bool good, const std::string& what) {
   if (good) return;
-  fmt::print(stderr, "rank {} of {}: wrong: {}\n", session->rank(), session->ranks(), what);
+  fmt::print(stderr, "rank {} of {}: wrong: {}\n", session->rank(), session->size(), what);
   session->abort(1);
 }
 
@@ -41,7 +44,7 @@ void require(bool good, const std::string& what) {
 struct Round {
   std::vector<SignVector> ballots;
   std::vector<const SignVector*> present;
-  std::vector<double> losses;
+  std::vector<BatchLoss> losses;
 };
 
 Round random_round(std::size_t size, std::uint32_t workers, std::mt19937_64& random) {
@@ -62,7 +65,8 @@ Round random_round(std::size_t size, std::uint32_t workers, std::mt19937_64& ran
       ballot.negative()[w] = (truth[w] ^ wrong) & present;
     }
     round.ballots.push_back(std::move(ballot));
-    round.losses.push_back(static_cast<double>(random() % 1000) / 7);
+    round.losses.push_back(
+        {static_cast<std::uint32_t>(random() % 50), static_cast<double>(random() % 1000) / 7});
   }
   const bool nobody = random() % 20 == 0;
   const auto alone = static_cast<std::uint32_t>(random() % (3 * workers));
@@ -77,7 +81,7 @@ using Hosts = std::vector<std::vector<std::uint32_t>>;
 
 /// Every rank hosts at least one worker.
 Hosts random_hosts(std::uint32_t workers, std::mt19937_64& random) {
-  Hosts hosts(session->ranks());
+  Hosts hosts(session->size());
   for (std::uint32_t m = 0; m < workers; ++m)
     hosts[m < hosts.size() ? m : random() % hosts.size()].push_back(m);
   return hosts;
@@ -86,7 +90,7 @@ Hosts random_hosts(std::uint32_t workers, std::mt19937_64& random) {
 /// Rank r hosts worker r.
 Hosts one_each() {
   Hosts hosts;
-  for (std::uint32_t r = 0; r < session->ranks(); ++r) hosts.push_back({r});
+  for (std::uint32_t r = 0; r < session->size(); ++r) hosts.push_back({r});
   return hosts;
 }
 
@@ -100,83 +104,140 @@ Outcome play(Engine& engine, const Round& round, ThreadPool& pool, bool stop) {
 }
 
 void require_same(const Outcome& got, const Outcome& expected, const std::string& where) {
-  require(*got.verdict == *expected.verdict, "the verdict, " + where);
+  require((got.verdict == nullptr) == (expected.verdict == nullptr), "whether it is decided, " + where);
+  require(got.verdict == nullptr || *got.verdict == *expected.verdict, "the verdict, " + where);
   require(got.present == expected.present, "how many are present, " + where);
   require(got.losses == expected.losses, "the losses, " + where);
   require(got.stop == expected.stop, "the stop, " + where);
 }
 
 std::vector<Traffic> traffic_of_all(const Traffic& mine) {
-  std::vector<Traffic> all(session->ranks());
+  std::vector<Traffic> all(session->size());
   mpi::check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, MPI_COMM_WORLD),
              "in the test");
   return all;
 }
 
-/// What the shards of `parts` ranks would have saved.
-std::vector<std::vector<std::byte>> cut(const Tally& whole, std::uint32_t parts) {
-  std::vector<std::vector<std::byte>> snapshots;
+/// What the shards of `parts` ranks would be.
+std::vector<Tally> cut(const Tally& whole, std::uint32_t parts) {
+  std::vector<Tally> tallies;
   const std::vector<std::byte> bytes = whole.snapshot();
   for (std::uint32_t r = 0; r < parts; ++r) {
     TallyOptions options = whole.options();
     const mpi::Shard shard = mpi::shard_of(whole.size(), parts, r);
     options.begin = shard.begin;
     options.end = shard.end;
-    Tally part(options);
-    part.restore(bytes);
-    snapshots.push_back(part.snapshot());
+    tallies.emplace_back(options).restore(bytes);
   }
-  return snapshots;
+  return tallies;
+}
+
+/// Returns when every rank has called it.
+void wait_for_all() { session->first_problem(""); }
+
+/// A folder of rank 0's that all ranks see.
+class SharedFolder {
+ public:
+  SharedFolder() : path_(session->of_leader(mine_ ? mine_->path().string() : "")) {}
+  ~SharedFolder() { wait_for_all(); }  // nobody uses it any more
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::optional<TemporaryFolder> mine_ =
+      session->leads() ? std::make_optional<TemporaryFolder>() : std::nullopt;
+  std::filesystem::path path_;
+};
+
+RunState state_of(const Tally& whole) {
+  RunState state;
+  state.progress.rounds = whole.rounds();
+  state.progress.absences = 7;
+  state.parameters.resize(whole.size());
+  return state;
+}
+
+void open(MpiEngine& engine, const Tally& expected) {
+  bool found = false;
+  engine.open(
+      {}, [&](const RunState& saved) { found = saved.progress.rounds == expected.rounds(); },
+      [](const Outcome&) { require(false, "a round that was decided since"); });
+  require(found, "what was saved");
+  engine.start();
+  require(engine.total_half_errors() == expected.total_half_errors(), "the totals after restoring");
 }
 
 void decides_what_one_process_decides(std::uint64_t seed, std::size_t size, std::size_t rounds) {
   std::mt19937_64 random(seed);
-  const auto workers = session->ranks() + static_cast<std::uint32_t>(random() % (21 - session->ranks()));
+  const auto workers = session->size() + static_cast<std::uint32_t>(random() % (21 - session->size()));
   const Method method = random() % 4 == 0 ? Method::mv : Method::it;
   const TallyOptions options{method, workers, 0, size, 1 + static_cast<std::uint32_t>(random() % 6), 10};
-  const MpiEngineOptions mpi_options{options, seed, random_hosts(workers, random), {}, {}};
+  const SharedFolder folder;
+  const MpiEngineOptions mpi_options{options, seed, folder.path(), random_hosts(workers, random), {}, {}};
   ThreadPool pool(2);
-  LocalEngine local(options, seed);
+  LocalEngine local(options, seed, "unused");
+  std::uint64_t ballots = 0, verdicts = 0;
+  const auto play_some = [&](MpiEngine& engine, std::size_t count) {
+    ballots = verdicts = 0;
+    for (std::size_t t = 0; t < count; ++t) {
+      const std::string where =
+          fmt::format("seed {} size {} workers {} round {}", seed, size, workers, local.tally().rounds());
+      const Round round = random_round(size, workers, random);
+      const auto stopper = static_cast<std::uint32_t>(random() % (8 * session->size()));
+      const Outcome got = play(engine, round, pool, session->rank() == stopper);
+      const Outcome expected = play(local, round, pool, stopper < session->size());
+      require_same(got, expected, where);
+      require(engine.tally().rounds() == local.tally().rounds(), "the rounds counted, " + where);
+      require(engine.tally().weighted() == local.tally().weighted(), "whether it is weighted, " + where);
+      ballots += expected.present;
+      verdicts += expected.present > 0 ? 1 : 0;
+      if (got.verdict == nullptr) continue;  // ranks tell each other their traffic with the verdict
+      for (const Traffic& traffic : traffic_of_all(engine.traffic()))
+        require(traffic == engine.traffic(), "the traffic, " + where);
+      require(engine.traffic().ballots == ballots, "the ballots counted, " + where);
+      require(engine.traffic().verdicts == verdicts, "the verdicts counted, " + where);
+    }
+    require(engine.tally().snapshot() == cut(local.tally(), session->size())[session->rank()].snapshot(),
+            "the snapshot");
+  };
+
   MpiEngine engine(*session, mpi_options, pool.parallel_for());
   require(engine.leads() == (session->rank() == 0), "who leads");
-  std::uint64_t ballots = 0;
-  const auto play_both = [&](MpiEngine& one, std::size_t t) {
-    const std::string where = fmt::format("seed {} size {} workers {} round {}", seed, size, workers, t);
-    const Round round = random_round(size, workers, random);
-    const auto stopper = static_cast<std::uint32_t>(random() % (8 * session->ranks()));
-    const Outcome got = play(one, round, pool, session->rank() == stopper);
-    const Outcome expected = play(local, round, pool, stopper < session->ranks());
-    require_same(got, expected, where);
-    require(one.tally().weighted() == local.tally().weighted(), "whether it is weighted, " + where);
-    ballots += expected.present;
-    for (const Traffic& traffic : traffic_of_all(one.traffic()))
-      require(traffic == one.traffic(), "the traffic, " + where);
-    require(one.traffic().ballots == ballots, "the ballots counted, " + where);
-  };
-  for (std::size_t t = 0; t < rounds / 2; ++t) play_both(engine, t);
-  engine.wait_for_all();
-  require(engine.total_half_errors() == local.total_half_errors(), "the totals");
-  require(engine.traffic().verdicts == rounds / 2, "the verdicts counted");
-  require((engine.traffic().verdict_bytes > 0) == (session->ranks() > 1),
+  engine.open(
+      {}, [](const RunState&) { require(false, "something was saved"); },
+      [](const Outcome&) { require(false, "something was decided"); });
+  engine.start();
+  play_some(engine, rounds / 3);
+  require((engine.traffic().verdict_bytes > 0) == (session->size() > 1 && verdicts > 0),
           "nothing goes from a rank to itself");
-  require(engine.tally().snapshot() == cut(local.tally(), session->ranks())[session->rank()], "the snapshot");
+  engine.save(state_of(local.tally()));
+  require(engine.total_half_errors() == local.total_half_errors(), "the totals");
+  wait_for_all();  // rank 0 is the last to save
+
+  MpiEngine resumed(*session, mpi_options);
+  open(resumed, local.tally());
+  play_some(resumed, rounds / 3);
 
   // The rest of the run, restored from the shards of another number of ranks.
-  MpiEngine resumed(*session, mpi_options);
-  const auto saved = cut(local.tally(), 1 + static_cast<std::uint32_t>(random() % 9));
-  resumed.tally().restore(std::vector<std::span<const std::byte>>(saved.begin(), saved.end()));
-  resumed.wait_for_all();
-  require(resumed.total_half_errors() == local.total_half_errors(), "the totals after restoring");
-  ballots = 0;
-  for (std::size_t t = rounds / 2; t < rounds; ++t) play_both(resumed, t);
+  const std::vector<Tally> parts = cut(local.tally(), 1 + static_cast<std::uint32_t>(random() % 9));
+  wait_for_all();  // all have read what was saved before
+  if (session->leads()) {
+    for (std::size_t i = 1; i < parts.size(); ++i)
+      if (parts[i].size() > 0) save_shard(parts[i], folder.path());
+    save_checkpoint(state_of(local.tally()), parts[0], folder.path());
+  }
+  wait_for_all();
+  MpiEngine spread(*session, mpi_options);
+  open(spread, local.tally());
+  play_some(spread, rounds / 3);
 }
 
 /// What a rank sends must not grow with the number of ranks, except for what is around the signs.
 void sends_no_more_with_more_ranks() {
-  const std::uint32_t ranks = session->ranks();
+  const std::uint32_t ranks = session->size();
   const std::size_t size = 64'000;
   std::mt19937_64 random(1);
-  MpiEngine engine(*session, {{Method::it, ranks, 0, size, 2, 10}, 1, one_each(), {}, {}});
+  MpiEngine engine(*session, {{Method::it, ranks, 0, size, 2, 10}, 1, "unused", one_each(), {}, {}});
   Round round = random_round(size, ranks, random);
   for (std::uint32_t m = 0; m < ranks; ++m) {
     round.present[m] = &round.ballots[m];
@@ -204,7 +265,7 @@ constexpr int kReportTag = 99;  // the engine does not use it
 void report() { mpi::check(MPI_Send(nullptr, 0, MPI_BYTE, 0, kReportTag, MPI_COMM_WORLD), "in the test"); }
 
 void wait_for_reports() {
-  for (std::uint32_t r = 1; r < session->ranks(); ++r) {
+  for (std::uint32_t r = 1; r < session->size(); ++r) {
     MPI_Request request = MPI_REQUEST_NULL;
     mpi::check(MPI_Irecv(nullptr, 0, MPI_BYTE, static_cast<int>(r), kReportTag, MPI_COMM_WORLD, &request),
                "in the test");
@@ -218,14 +279,14 @@ void waits_quietly() {
   using Clock = std::chrono::steady_clock;
   constexpr int kLooks = 200;
   constexpr milliseconds kPatience{100};
-  const std::uint32_t ranks = session->ranks();
+  const std::uint32_t ranks = session->size();
   const bool slow = session->rank() == 0;
   std::mt19937_64 random(2);
   bool asked = false;  // for a stop
   int told = 0, looks = 0;
   Clock::time_point first_look, begun;
   long first_sleep = 0;
-  MpiEngineOptions options{{Method::it, ranks, 0, 1000, 2, 10}, 3, one_each(), {}, {}, kPatience};
+  MpiEngineOptions options{{Method::it, ranks, 0, 1000, 2, 10}, 3, "unused", one_each(), {}, {}, kPatience};
   options.stop_while_waiting = [&] {
     ++told;
     require(asked, "told of a stop that nobody asked for");
@@ -254,7 +315,7 @@ void waits_quietly() {
     begun = Clock::now();
     play(engine, random_round(1000, ranks, random), pool, false);
   };
-  engine.wait_for_all();
+  wait_for_all();
   if (slow) wait_for_reports();  // of kLooks looks
   play_one();
   require(told == 0, "told of a stop that nobody asked for");
@@ -274,19 +335,18 @@ std::vector<std::byte> ballot_message(const mpi::MessageId& id, SignView signs) 
   mpi::EncodedSlice slice;
   mpi::encode_slice(signs, slice);
   std::vector<std::byte> bytes;
-  mpi::encode_ballots(id, false, std::vector<mpi::SentBallot>{{0.0, &slice}}, bytes);
+  mpi::encode_ballots(id, false, std::vector<mpi::SentBallot>{{{1, 0.0}, &slice}}, bytes);
   return bytes;
 }
 
 /// A message that is exactly one piece must be followed by an empty one. The last shard's ballots are.
 void sends_exactly_a_piece() {
-  const std::uint32_t ranks = session->ranks();
-  constexpr std::size_t kLastShard = 8 * (mpi::kPieceBytes - 42);
+  const std::uint32_t ranks = session->size();
+  constexpr std::size_t kLastShard = 8 * (mpi::kPieceBytes - 46);
   const std::size_t size = (SignVector::words(kLastShard) * ranks - 1) * 64 + kLastShard % 64;
   const TallyOptions options{Method::it, ranks, 0, size, 1, 10};
-  const auto hosts = one_each();
-  LocalEngine local(options, 3);
-  MpiEngine engine(*session, {options, 3, hosts, {}, {}});
+  LocalEngine local(options, 3, "unused");
+  MpiEngine engine(*session, {options, 3, "unused", one_each(), {}, {}});
   ThreadPool pool(1);
   for (unsigned t = 0; t < 3; ++t) {
     Round round;
@@ -306,7 +366,7 @@ void sends_exactly_a_piece() {
 }
 
 void names_the_first_problem() {
-  const std::uint32_t ranks = session->ranks();
+  const std::uint32_t ranks = session->size();
   require(session->first_problem("").empty(), "a problem nobody has");
   const std::string mine = session->rank() + 2 >= ranks ? fmt::format("rank {} is ill", session->rank()) : "";
   require(session->first_problem(mine) == fmt::format("rank {} is ill", ranks < 2 ? 0 : ranks - 2),
@@ -316,12 +376,11 @@ void names_the_first_problem() {
 /// In the third round the last rank sends something else instead of its ballots.
 void garbage(const std::string& kind) {
   constexpr std::size_t kSize = 1000;
-  const std::uint32_t ranks = session->ranks();
+  const std::uint32_t ranks = session->size();
   const std::uint32_t liar = ranks - 1;
   std::mt19937_64 random(4);
   ThreadPool pool(1);
-  const auto hosts = one_each();
-  MpiEngine engine(*session, {{Method::it, ranks, 0, kSize, 2, 10}, 3, hosts, {}, {}});
+  MpiEngine engine(*session, {{Method::it, ranks, 0, kSize, 2, 10}, 3, "unused", one_each(), {}, {}});
   for (int t = 0; t < 2; ++t) play(engine, random_round(kSize, ranks, random), pool, false);
   const Round round = random_round(kSize, ranks, random);
   if (session->rank() == liar) {
@@ -353,10 +412,10 @@ void garbage(const std::string& kind) {
 }
 
 [[noreturn]] void forever() {
-  const std::uint32_t ranks = session->ranks();
+  const std::uint32_t ranks = session->size();
   std::mt19937_64 random(5);
   ThreadPool pool(1);
-  MpiEngine engine(*session, {{Method::it, ranks, 0, 5000, 2, 10}, 3, one_each(), {}, {}});
+  MpiEngine engine(*session, {{Method::it, ranks, 0, 5000, 2, 10}, 3, "unused", one_each(), {}, {}});
   for (int t = 0;; ++t) {
     play(engine, random_round(5000, ranks, random), pool, false);
     std::this_thread::sleep_for(milliseconds(1));
@@ -396,5 +455,5 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     require(false, error.what());
   }
-  if (here.rank() == 0) fmt::print("{} ranks: all as it should be\n", here.ranks());
+  if (here.rank() == 0) fmt::print("{} ranks: all as it should be\n", here.size());
 }

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -30,6 +31,16 @@ inline constexpr std::chrono::seconds kHanging{120};
 inline constexpr double kConnectSeconds = 120;
 inline constexpr std::size_t kLargest = 1000;
 
+/// Waits for what another thread does, without a word on how long it may take unless it hangs.
+inline bool eventually(const std::function<bool()>& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + kHanging;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
 /// Two authorities, each with a server and workers.
 struct TestCertificates {
   TestCertificates() {
@@ -38,7 +49,7 @@ struct TestCertificates {
       make_server_certificate(folder / who, {"localhost", "127.0.0.1"}, 10);
       make_worker_certificate(folder / who, "ann", 10);
     }
-    make_worker_certificate(folder / "ours", "bob", 10);
+    for (const char* name : {"bob", "carol"}) make_worker_certificate(folder / "ours", name, 10);
     make_worker_certificate(folder / "ours", "expired", -1);
   }
 
@@ -74,7 +85,7 @@ inline VoteClientOptions client_options(const VoteServer& server, const std::str
 
 inline v1::FromWorker hello(const std::string& name = "") {
   v1::FromWorker message;
-  message.mutable_hello()->set_protocol(1);
+  message.mutable_hello()->set_protocol(2);
   message.mutable_hello()->set_name(name);
   return message;
 }
@@ -106,18 +117,19 @@ class FakeDesk : public Desk {
     Refusal refusal;
   };
 
-  std::variant<std::unique_ptr<Visit>, Refusal> join(const std::string& name, const std::string& peer,
+  std::variant<std::unique_ptr<Session>, Refusal> join(const std::string& name, const std::string& peer,
                                                      const v1::Hello&) override {
     const std::lock_guard lock(mutex_);
     if (auto turned_away = at_the_door.find(name); turned_away != at_the_door.end())
       return turned_away->second;
     peers_.push_back(peer);
+    to_be_ended_.erase(name);  // that was the session before
     v1::ToWorker welcome;
     welcome.mutable_welcome()->set_config("for " + name);
     outbox_[name].emplace_front(serialised(welcome));
-    ++visits_;
+    ++sessions_;
     changed_.notify_all();
-    return std::make_unique<FakeVisit>(*this, name);
+    return std::make_unique<FakeSession>(*this, name);
   }
 
   void refused(const std::string& peer, const Refusal& refusal) override {
@@ -126,12 +138,13 @@ class FakeDesk : public Desk {
     changed_.notify_all();
   }
 
+  /// The session that this worker has now becomes unwanted.
   void end(const std::string& name, const Refusal& why) {
     const std::lock_guard lock(mutex_);
     to_be_ended_[name] = why;
   }
 
-  void give(const std::string& name, Visit::Next next) {
+  void give(const std::string& name, Session::Next next) {
     const std::lock_guard lock(mutex_);
     outbox_[name].push_back(std::move(next));
   }
@@ -140,8 +153,8 @@ class FakeDesk : public Desk {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, kHanging, condition);
   }
-  bool wait_for_visits(int count) {
-    return wait_for([&] { return visits_ == count; });
+  bool wait_for_sessions(int count) {
+    return wait_for([&] { return sessions_ == count; });
   }
   bool wait_for_refusals(std::size_t count) {
     return wait_for([&] { return refused_.size() >= count; });
@@ -168,15 +181,15 @@ class FakeDesk : public Desk {
       on_ballot;  // under the lock
 
  private:
-  class FakeVisit : public Visit {
+  class FakeSession : public Session {
    public:
-    FakeVisit(FakeDesk& desk, std::string name) : desk_(desk), name_(std::move(name)) {}
-    ~FakeVisit() override {
+    FakeSession(FakeDesk& desk, std::string name) : desk_(desk), name_(std::move(name)) {}
+    ~FakeSession() override {
       const std::lock_guard lock(desk_.mutex_);
-      --desk_.visits_;
+      --desk_.sessions_;
       desk_.changed_.notify_all();
     }
-    std::optional<Refusal> ballot(const v1::Ballot& ballot) override {
+    std::optional<Refusal> ballot(v1::Ballot& ballot) override {
       const std::lock_guard lock(desk_.mutex_);
       desk_.ballots_.emplace_back(name_, ballot.round());
       desk_.changed_.notify_all();
@@ -205,19 +218,19 @@ class FakeDesk : public Desk {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::string, std::deque<Visit::Next>> outbox_;
+  std::map<std::string, std::deque<Session::Next>> outbox_;
   std::vector<std::pair<std::string, std::uint64_t>> ballots_;
   std::map<std::string, Refusal> to_be_ended_;
   std::vector<Refused> refused_;
   std::vector<std::string> peers_;
-  int visits_ = 0;
+  int sessions_ = 0;
   int handed_out_ = 0;
 
  public:
   /// For wait_for, which holds the lock.
   int handed_out_locked() const { return handed_out_; }
   /// For on_ballot, which holds the lock.
-  void give_locked(const std::string& name, Visit::Next next) { outbox_[name].push_back(std::move(next)); }
+  void give_locked(const std::string& name, Session::Next next) { outbox_[name].push_back(std::move(next)); }
 };
 
 /// A worker that has said hello and was welcomed.

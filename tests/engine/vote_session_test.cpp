@@ -40,13 +40,13 @@ TEST(VoteSession, goes_from_hello_to_goodbye) {
     EXPECT_EQ(worker.last().verdict().open_round(), round + 1);
     EXPECT_EQ(worker.last().verdict().message(), "bits");
   }
-  desk.give("ann", Visit::Goodbye{});
+  desk.give("ann", Session::Goodbye{});
   server.wake();
   EXPECT_FALSE(worker.receive());
   EXPECT_EQ(worker->end().kind, Kind::done);
   server.wait_for_goodbyes(kHanging.count());
   EXPECT_EQ(server.sessions(), 0u);
-  EXPECT_TRUE(desk.wait_for_visits(0));
+  EXPECT_TRUE(desk.wait_for_sessions(0));
   EXPECT_TRUE(desk.refusals().empty());
   ASSERT_EQ(desk.peers().size(), 1u);
   EXPECT_TRUE(desk.peers().front().starts_with("127.0.0.1:")) << desk.peers().front();
@@ -77,7 +77,7 @@ TEST(VoteSession, works_without_tls_on_loopback) {
   EXPECT_EQ(desk.refusals().back().refusal.reason, "bad_name");
 }
 
-TEST(VoteSession, can_be_woken_by_a_visit_that_holds_its_lock) {
+TEST(VoteSession, can_be_woken_by_a_session_that_holds_its_lock) {
   FakeDesk desk;
   VoteServer server(server_options(), desk);
   desk.on_ballot = [&](const std::string& name, const v1::Ballot& ballot) -> std::optional<Refusal> {
@@ -119,14 +119,14 @@ TEST(VoteSession, serves_many_at_once) {
     });
   threads.clear();
   EXPECT_EQ(received, kWorkers * kRounds);
-  EXPECT_TRUE(desk.wait_for_visits(0));
+  EXPECT_TRUE(desk.wait_for_sessions(0));
 }
 
 TEST(VoteSession, never_has_more_than_a_message_waiting_for_a_slow_reader) {
-  constexpr int kMessages = 12;
-  // One being written, what TCP and gRPC's windows hold, one that the client's thread waits with, and one
-  // that it has ready.
-  constexpr int kInFlight = 5;
+  constexpr int kMessages = 20;
+  // One being written, one that the client's thread waits with, one that it has ready, and what TCP and
+  // gRPC's windows hold: these grow with the time that a message takes, on a busy machine to several.
+  constexpr int kInFlight = 10;
   FakeDesk desk;
   VoteServer server(server_options(), desk);
   TestWorker worker(server);
@@ -146,20 +146,31 @@ TEST(VoteSession, never_has_more_than_a_message_waiting_for_a_slow_reader) {
 TEST(VoteSession, is_cut_if_it_is_unwanted_though_its_worker_does_not_read) {
   FakeDesk desk;
   VoteServer server(server_options(), desk);
-  TestWorker worker(server), other(server, "bob");
+  TestWorker worker(server);
   for (int i = 0; i < 12; ++i) desk.give("ann", verdict(1, std::string(16 << 20, 'v')));
   server.wake();
-  ASSERT_TRUE(desk.wait_for([&] { return desk.handed_out_locked() > 2; }));  // none of which is read
+  ASSERT_TRUE(desk.wait_for([&] { return desk.handed_out_locked() > 1; }));  // none of which is read
   desk.end("ann", {Refusal::Kind::replaced, "replaced", "another took the place"});
   server.wake();
-  EXPECT_TRUE(desk.wait_for_visits(1)) << "its memory must not wait for a worker that never reads";
+  EXPECT_TRUE(desk.wait_for_sessions(0)) << "its memory must not wait for a worker that never reads";
   ASSERT_EQ(desk.refusals().size(), 1U);
   EXPECT_EQ(desk.refusals()[0].refusal.reason, "replaced");
-  desk.end("bob", {Refusal::Kind::not_allowed, "no_longer_allowed", "taken off the list"});
-  server.wake();
-  EXPECT_FALSE(other.receive());
-  EXPECT_NE(other->end().text.find("taken off the list"), std::string::npos) << "who reads is told why";
-  EXPECT_TRUE(desk.wait_for_visits(0));
+}
+
+TEST(VoteSession, is_told_why_it_is_unwanted_if_nothing_is_on_its_way) {
+  FakeDesk desk;
+  VoteServer server(server_options(), desk);
+  // A worker that has its welcome cannot know whether the server has noticed that it has left: where it has
+  // not, the session is cut without a reason, and tried again.
+  EXPECT_TRUE(eventually([&] {
+    TestWorker worker(server);
+    desk.end("ann", {Refusal::Kind::not_allowed, "no_longer_allowed", "taken off the list"});
+    server.wake();
+    EXPECT_FALSE(worker.receive());
+    return worker->end().text.find("taken off the list") != std::string::npos;
+  }));
+  EXPECT_TRUE(desk.wait_for_sessions(0));
+  EXPECT_EQ(desk.refusals().back().refusal.reason, "no_longer_allowed");
 }
 
 TEST(VoteSession, can_be_read_to_its_end_though_nothing_can_be_sent) {
@@ -170,12 +181,13 @@ TEST(VoteSession, can_be_read_to_its_end_though_nothing_can_be_sent) {
   TestWorker worker(options, "ann");
   EXPECT_FALSE(worker->has_message());
   for (std::uint64_t round = 1; round <= 3; ++round) desk.give("ann", verdict(round));
-  desk.give("ann", Visit::Goodbye{});
+  desk.give("ann", Session::Goodbye{});
   server.wake();
-  ASSERT_TRUE(desk.wait_for_visits(0)) << "the worker's own thread has read it all";
+  ASSERT_TRUE(desk.wait_for_sessions(0));
   while (worker->send(ballot(0))) std::this_thread::yield();
   for (std::uint64_t round = 1; round <= 3; ++round) {
-    EXPECT_TRUE(worker->has_message());
+    // The server has sent it all, but the worker's own thread may not have read it yet.
+    EXPECT_TRUE(eventually([&] { return worker->has_message(); }));
     ASSERT_TRUE(worker.receive());
     EXPECT_EQ(worker.last().verdict().open_round(), round);
   }
@@ -230,7 +242,7 @@ TEST(VoteSession, tells_a_worker_why_it_is_refused) {
       TestWorker worker(server);
       ASSERT_TRUE(worker->send(ballot(0)));
       check(desk, *worker);
-      EXPECT_TRUE(desk.wait_for_visits(0));
+      EXPECT_TRUE(desk.wait_for_sessions(0));
     }
     {  // in between
       FakeDesk desk;
@@ -239,7 +251,7 @@ TEST(VoteSession, tells_a_worker_why_it_is_refused) {
       desk.give("ann", refusal(kind));
       server.wake();
       check(desk, *worker);
-      EXPECT_TRUE(desk.wait_for_visits(0));
+      EXPECT_TRUE(desk.wait_for_sessions(0));
     }
   }
 }
@@ -271,7 +283,7 @@ TEST(VoteSession, refuses_what_is_out_of_place) {
     EXPECT_EQ(desk.refusals().back().refusal.reason, reason);
     EXPECT_EQ(desk.refusals().back().refusal.kind, Refusal::Kind::bad_message);
   }
-  EXPECT_TRUE(desk.wait_for_visits(0));
+  EXPECT_TRUE(desk.wait_for_sessions(0));
   TestWorker still_there(server);
 }
 
@@ -287,7 +299,7 @@ TEST(VoteSession, survives_an_exception_of_the_desk) {
   EXPECT_EQ(worker->end().kind, Kind::lost);
   EXPECT_NE(worker->end().text.find("the disk is full"), std::string::npos);
   EXPECT_EQ(desk.refusals().back().refusal.reason, "internal_error");
-  EXPECT_TRUE(desk.wait_for_visits(0));
+  EXPECT_TRUE(desk.wait_for_sessions(0));
   TestWorker again(server);
 }
 
@@ -332,7 +344,7 @@ TEST(VoteSession, the_server_can_go_at_any_time) {
   ASSERT_TRUE(silent.begin(kConnectSeconds));
   server->wake();
   server.reset();
-  ASSERT_TRUE(desk.wait_for_visits(0));
+  ASSERT_TRUE(desk.wait_for_sessions(0));
   for (VoteClient* client : {&*waiting, &*not_reading, &silent}) {
     for (v1::ToWorker message; client->receive(message);) continue;
     EXPECT_EQ(client->end().kind, Kind::lost);
@@ -351,13 +363,14 @@ TEST(VoteSession, a_worker_finds_the_server_again) {
   EXPECT_FALSE(worker.receive());
   server = std::make_unique<VoteServer>(options, desk);
   for (int i = 0; i < 3; ++i) {  // a session may also follow another on the same connection
-    ASSERT_TRUE(worker->begin(kConnectSeconds)) << worker->end().text;
-    ASSERT_TRUE(worker->send(hello()));
-    ASSERT_TRUE(worker.receive());
+    // More than once if the worker has not noticed yet that the old connection is gone.
+    ASSERT_TRUE(eventually([&] {
+      return worker->begin(kConnectSeconds) && worker->send(hello()) && worker.receive();
+    })) << worker->end().text;
     EXPECT_EQ(worker.last().welcome().config(), "for ann");
   }
   worker->end();
-  EXPECT_TRUE(desk.wait_for_visits(0));
+  EXPECT_TRUE(desk.wait_for_sessions(0));
 }
 
 TEST(VoteSession, cancel_ends_all_waiting) {
@@ -369,7 +382,7 @@ TEST(VoteSession, cancel_ends_all_waiting) {
     EXPECT_FALSE(worker.receive());
   }
   EXPECT_EQ(worker->end().kind, Kind::lost);
-  EXPECT_TRUE(desk.wait_for_visits(0));
+  EXPECT_TRUE(desk.wait_for_sessions(0));
   VoteClient nowhere({"127.0.0.1:1", certificates().pair("ours", "ann"), certificates().authority("ours")});
   {
     std::jthread other([&] { nowhere.cancel(); });
@@ -382,13 +395,13 @@ TEST(VoteSession, ends_when_the_worker_leaves) {
   FakeDesk desk;
   VoteServer server(server_options(), desk);
   { TestWorker worker(server); }
-  EXPECT_TRUE(desk.wait_for_visits(0));
+  EXPECT_TRUE(desk.wait_for_sessions(0));
   {
     TestWorker worker(server);
     for (int i = 0; i < 3; ++i) desk.give("ann", verdict(1, std::string(16 << 20, 'v')));
     server.wake();  // it leaves with a message on its way
   }
-  EXPECT_TRUE(desk.wait_for_visits(0));
+  EXPECT_TRUE(desk.wait_for_sessions(0));
   EXPECT_TRUE(desk.refusals().empty());
 }
 
@@ -415,9 +428,9 @@ TEST(VoteSession, ends_when_the_worker_is_killed) {
   pid_t child = 0;
   ASSERT_EQ(::posix_spawn(&child, "/proc/self/exe", &quiet, nullptr, argv.data(), environment.data()), 0);
   ::posix_spawn_file_actions_destroy(&quiet);
-  EXPECT_TRUE(desk.wait_for_visits(1));
+  EXPECT_TRUE(desk.wait_for_sessions(1));
   ::kill(child, SIGKILL);
-  EXPECT_TRUE(desk.wait_for_visits(0));
+  EXPECT_TRUE(desk.wait_for_sessions(0));
   ::waitpid(child, nullptr, 0);
 }
 

@@ -1,5 +1,5 @@
 // Fuzzes decode_record with libFuzzer: whatever decodes is what its record encodes to, and a record's
-// status is what docs/journal_format.md says of the file that ends there. The checksums are set right
+// status is what docs/journal_format.md says of it. The checksums are set right
 // first, or no mutation would ever get past them.
 #include <xxhash.h>
 
@@ -9,37 +9,69 @@
 #include <span>
 #include <vector>
 
-#include "journal/journal.h"
+#include "journal/record.h"
 
 namespace {
 
 using namespace signvote;
 
-constexpr std::size_t kHeader = 40;  // docs/journal_format.md
-constexpr std::size_t kBodyBytes = 8, kBodyChecksum = 24, kHeaderChecksum = 32;
+constexpr std::size_t kHeader = 48;  // docs/journal_format.md
+constexpr std::size_t kBodyBytes = 8, kSynced = 24, kBodyChecksum = 32, kHeaderChecksum = 40;
 
 void require(bool held) {
   if (!held) std::abort();
 }
 
-void try_log(std::span<const std::byte> bytes) {
-  while (true) {
-    const DecodedRecord decoded = decode_record(bytes);
+template <class T>
+T get(std::span<const std::byte> bytes, std::size_t offset) {
+  T value{};
+  std::memcpy(&value, bytes.data() + offset, sizeof value);
+  return value;
+}
+
+std::vector<std::byte> encoded(const LogRecord& record, std::uint64_t synced) {
+  std::vector<std::byte> bytes;
+  if (const auto* member = std::get_if<MemberRecord>(&record)) encode_member(*member, synced, bytes);
+  if (const auto* ballot = std::get_if<BallotRecord>(&record))
+    encode_ballot(ballot->round, ballot->ballot, synced, bytes);
+  if (const auto* verdict = std::get_if<VerdictRecord>(&record))
+    encode_verdict(verdict->round, verdict->counted, verdict->verdict, synced, bytes);
+  return bytes;
+}
+
+// Whether a good header in `bytes`, at any byte, says that more than the log's first `offset` bytes were
+// synced.
+bool knows_more_synced_than(std::span<const std::byte> bytes, std::uint64_t offset) {
+  for (; bytes.size() >= kHeader; bytes = bytes.subspan(1))
+    if (std::memcmp(bytes.data(), "SVJ2", 4) == 0 &&
+        get<std::uint64_t>(bytes, kHeaderChecksum) == XXH3_64bits(bytes.data(), kHeaderChecksum) &&
+        get<std::uint64_t>(bytes, kSynced) > offset)
+      return true;
+  return false;
+}
+
+void try_log(std::span<const std::byte> log) {
+  for (std::size_t at = 0;;) {
+    const auto bytes = log.subspan(at);
+    const DecodedRecord decoded = decode_record(bytes, at);
     if (decoded.status != RecordStatus::ok) {
       require((decoded.status == RecordStatus::end) == bytes.empty());
       require(decoded.problem.empty() == bytes.empty() && decoded.problem.find('\n') == std::string::npos);
       return;
     }
     require(decoded.length >= kHeader && decoded.length <= bytes.size());
-    std::vector<std::byte> again;
-    encode_record(decoded.record, again);
+    std::vector<std::byte> again = encoded(decoded.record, decoded.synced);
     require(again.size() == decoded.length && std::memcmp(again.data(), bytes.data(), again.size()) == 0);
-    // Alone in its file it is as well; cut, it is torn; damaged, it is never taken for another.
-    require(decode_record(again).status == RecordStatus::ok);
-    require(decode_record(std::span(again).first(again.size() - 1)).status == RecordStatus::torn);
-    again[again.size() / 2] ^= std::byte{1};
-    require(decode_record(again).status != RecordStatus::ok);
-    bytes = bytes.subspan(decoded.length);
+    // Alone in its log it is as well, and cut it is torn. Damaged, it is torn as long as nothing knows
+    // better.
+    require(decode_record(again, at).status == RecordStatus::ok);
+    require(decode_record(std::span(again).first(again.size() - 1), at).status == RecordStatus::torn);
+    const auto rest = bytes.subspan(decoded.length);
+    again.insert(again.end(), rest.begin(), rest.end());
+    again[decoded.length - 1] ^= std::byte{1};
+    const bool knows = knows_more_synced_than(rest, at);
+    require(decode_record(again, at).status == (knows ? RecordStatus::corrupt : RecordStatus::torn));
+    at += decoded.length;
   }
 }
 
@@ -51,10 +83,9 @@ void put(std::vector<std::byte>& bytes, std::size_t offset, T value) {
 // Makes the record at `at` one with right checksums: as long as it says, or else to the end. Returns
 // where the next begins.
 std::size_t seal(std::vector<std::byte>& bytes, std::size_t at) {
-  std::uint64_t body = 0;
-  std::memcpy(&body, bytes.data() + at + kBodyBytes, sizeof body);
+  auto body = get<std::uint64_t>(bytes, at + kBodyBytes);
   if (body > bytes.size() - at - kHeader) body = bytes.size() - at - kHeader;
-  std::memcpy(bytes.data() + at, "SVJ1", 4);
+  std::memcpy(bytes.data() + at, "SVJ2", 4);
   put(bytes, at + kBodyBytes, body);
   put(bytes, at + kBodyChecksum, XXH3_64bits(bytes.data() + at + kHeader, body));
   put(bytes, at + kHeaderChecksum, XXH3_64bits(bytes.data() + at, kHeaderChecksum));

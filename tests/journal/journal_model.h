@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <random>
 #include <set>
 #include <string>
@@ -29,37 +30,51 @@ inline Bytes random_bytes(std::size_t count, std::mt19937_64& random) {
   return bytes;
 }
 
-inline bool same(const JournalRecord& a, const JournalRecord& b) {
+inline bool same(const MemberRecord& a, const MemberRecord& b) {
+  return a.worker == b.worker && a.name == b.name;
+}
+
+inline bool same(const CastBallot& a, const CastBallot& b) {
+  return a.worker == b.worker && a.batch == b.batch && a.message == b.message &&
+         std::bit_cast<std::uint64_t>(a.loss) == std::bit_cast<std::uint64_t>(b.loss);
+}
+
+inline bool same(const JournalEvent& a, const JournalEvent& b) {
   if (a.index() != b.index()) return false;
-  if (const auto* member = std::get_if<MemberRecord>(&a)) {
-    const auto& other = std::get<MemberRecord>(b);
-    return member->worker == other.worker && member->name == other.name;
-  }
+  if (const auto* member = std::get_if<MemberRecord>(&a)) return same(*member, std::get<MemberRecord>(b));
   const auto &x = std::get<RoundRecord>(a), &y = std::get<RoundRecord>(b);
   return x.round == y.round && x.verdict == y.verdict &&
-         std::ranges::equal(x.ballots, y.ballots, [](const CastBallot& c, const CastBallot& d) {
-           return c.worker == d.worker && c.batch == d.batch && c.message == d.message &&
-                  std::bit_cast<std::uint64_t>(c.loss) == std::bit_cast<std::uint64_t>(d.loss);
-         });
+         std::ranges::equal(x.ballots, y.ballots,
+                            [](const CastBallot& c, const CastBallot& d) { return same(c, d); });
+}
+
+/// The ballots one by one, then the verdict.
+inline void record(Journal& journal, const RoundRecord& round) {
+  std::vector<std::uint32_t> counted;
+  for (const CastBallot& ballot : round.ballots) {
+    journal.append(round.round, ballot);
+    counted.push_back(ballot.worker);
+  }
+  journal.append(round.round, counted, round.verdict);
 }
 
 struct JournalModel {
   std::uint64_t start = 0;
-  JournalSnapshot snapshot;
-  std::vector<JournalRecord> since;
+  State snapshot;
+  std::vector<JournalEvent> since;
   std::vector<Bytes> verdicts;              // of all rounds, from `start` on
   std::vector<std::vector<float>> history;  // the parameters after 0, 1, ... of them
   std::vector<std::uint64_t> files;         // where each verdict file ends
   std::uint64_t oldest = 0;
 
-  explicit JournalModel(const JournalSnapshot& first)
+  explicit JournalModel(const State& first)
       : start(first.round), snapshot(first), history{first.parameters}, oldest(first.round) {}
 
   std::uint64_t rounds() const { return start + verdicts.size(); }
 
-  void append(const JournalRecord& record) {
-    since.push_back(record);
-    const auto* round = std::get_if<RoundRecord>(&record);
+  void append(const JournalEvent& event) {
+    since.push_back(event);
+    const auto* round = std::get_if<RoundRecord>(&event);
     if (round == nullptr) return;
     SignVector signs;
     std::string problem;
@@ -72,7 +87,7 @@ struct JournalModel {
     verdicts.push_back(round->verdict);
   }
 
-  void take_snapshot(const JournalSnapshot& next, std::uint64_t keep) {
+  void take_snapshot(const State& next, std::uint64_t keep) {
     if (next.round > snapshot.round) {
       files.push_back(next.round);
       since.clear();
@@ -93,25 +108,38 @@ struct JournalModel {
     return names;
   }
 
-  // What comes next, at random.
-  RoundRecord any_round(std::mt19937_64& random) const {
-    RoundRecord record{.round = rounds(), .ballots = {}, .verdict = {}};
-    for (auto count = random() % 4; count > 0; --count)
-      record.ballots.push_back({.worker = static_cast<std::uint32_t>(random()),
-                                .batch = static_cast<std::uint32_t>(random()),
-                                .loss = std::bit_cast<double>(random()),
-                                .message = random_bytes(random() % 20, random)});
-    SignVector signs(history.back().size());
-    for (std::size_t i = 0; i < signs.size(); ++i) signs.set(i, static_cast<int>(random() % 3) - 1);
-    encode({MessageKind::verdict, 7, record.round, 0, signs.size()}, signs, record.verdict);
-    return record;
+  // What comes next, at random. There are few workers, so that some vote twice.
+  static CastBallot any_ballot(std::mt19937_64& random) {
+    return {.worker = static_cast<std::uint32_t>(random() % 6 * 0x33333333),
+            .batch = static_cast<std::uint32_t>(random()),
+            .loss = std::bit_cast<double>(random()),
+            .message = random_bytes(random() % 20, random)};
   }
 
-  MemberRecord any_member(std::mt19937_64& random) const {
+  Bytes any_verdict(std::mt19937_64& random) const {
+    SignVector signs(history.back().size());
+    for (std::size_t i = 0; i < signs.size(); ++i) signs.set(i, static_cast<int>(random() % 3) - 1);
+    Bytes verdict;
+    encode({MessageKind::verdict, 7, rounds(), 0, signs.size()}, signs, verdict);
+    return verdict;
+  }
+
+  RoundRecord any_round(std::mt19937_64& random) const {
+    std::map<std::uint32_t, CastBallot> cast;
+    for (auto count = random() % 4; count > 0; --count) {
+      const CastBallot ballot = any_ballot(random);
+      cast[ballot.worker] = ballot;
+    }
+    RoundRecord round{.round = rounds(), .ballots = {}, .verdict = any_verdict(random)};
+    for (const auto& [worker, ballot] : cast) round.ballots.push_back(ballot);
+    return round;
+  }
+
+  static MemberRecord any_member(std::mt19937_64& random) {
     return {.worker = static_cast<std::uint32_t>(random()), .name = std::string(random() % 9, 'm')};
   }
 
-  JournalSnapshot any_snapshot(std::mt19937_64& random) const {
+  State any_snapshot(std::mt19937_64& random) const {
     return {.round = rounds(),
             .notes = std::string(random() % 30, 'n'),
             .parameters = history.back(),
@@ -122,7 +150,7 @@ struct JournalModel {
   std::string difference(const Journal& journal) const {
     if (journal.rounds() != rounds()) return fmt::format("rounds {} not {}", journal.rounds(), rounds());
     if (journal.oldest() != oldest) return fmt::format("oldest {} not {}", journal.oldest(), oldest);
-    const JournalSnapshot held = journal.snapshot();
+    const State held = journal.snapshot();
     if (held.round != snapshot.round || held.notes != snapshot.notes || held.tally != snapshot.tally ||
         held.parameters != snapshot.parameters)
       return fmt::format("snapshot {} not {}", held.round, snapshot.round);
@@ -135,11 +163,11 @@ struct JournalModel {
       return "snapshot reader";
     std::size_t replayed = 0;
     bool equal = true;
-    journal.replay([&](const JournalRecord& record) {
-      equal = equal && replayed < since.size() && same(record, since[replayed]);
+    journal.replay([&](const JournalEvent& event) {
+      equal = equal && replayed < since.size() && same(event, since[replayed]);
       ++replayed;
     });
-    if (!equal || replayed != since.size()) return fmt::format("replay of {} records", replayed);
+    if (!equal || replayed != since.size()) return fmt::format("replay of {} events", replayed);
     for (std::uint64_t round = 0; round < rounds() + 2; ++round) {
       const auto verdict = journal.verdict(round);
       if (verdict.has_value() != (round >= oldest && round < rounds()))
@@ -155,8 +183,8 @@ struct JournalModel {
   }
 };
 
-inline JournalSnapshot first_snapshot(std::size_t parameters, std::uint64_t round = 0) {
-  JournalSnapshot start{.round = round, .notes = "{}", .parameters = {}, .tally = Bytes(5)};
+inline State first_snapshot(std::size_t parameters, std::uint64_t round = 0) {
+  State start{.round = round, .notes = "{}", .parameters = {}, .tally = Bytes(5)};
   for (std::size_t i = 0; i < parameters; ++i) start.parameters.push_back(static_cast<float>(i) / 3);
   return start;
 }
@@ -165,11 +193,12 @@ inline JournalSnapshot first_snapshot(std::size_t parameters, std::uint64_t roun
 struct JournalPair {
   std::filesystem::path folder;
   JournalModel model;
+  std::map<std::uint32_t, CastBallot> cast;  // in the open round, since it was opened
   std::vector<std::string> reports;
   std::unique_ptr<Journal> journal;
   std::mt19937_64 random;
 
-  JournalPair(std::filesystem::path where, const JournalSnapshot& start, std::uint64_t seed)
+  JournalPair(std::filesystem::path where, const State& start, std::uint64_t seed)
       : folder(std::move(where)), model(start), random(seed) {
     Journal::create(folder, start);
     open(Journal::Mode::append);
@@ -180,21 +209,51 @@ struct JournalPair {
     open(Journal::Mode::append);
   }
   void open(Journal::Mode mode) {
+    cast.clear();
     journal.reset();
     journal =
         std::make_unique<Journal>(folder, mode, [this](const std::string& line) { reports.push_back(line); });
   }
-  void append(const JournalRecord& record) {
-    journal->append(record);
-    model.append(record);
+  void ballot() {
+    const CastBallot ballot = JournalModel::any_ballot(random);
+    journal->append(model.rounds(), ballot);
+    cast[ballot.worker] = ballot;
   }
-  void round() { append(model.any_round(random)); }
+  void ballots(int count) {
+    for (int i = 0; i < count; ++i) ballot();
+  }
+  /// Closes the open round with most of its ballots.
+  void verdict() {
+    RoundRecord round{.round = model.rounds(), .ballots = {}, .verdict = model.any_verdict(random)};
+    std::vector<std::uint32_t> counted;
+    for (const auto& [worker, ballot] : cast) {
+      if (random() % 4 == 0) continue;
+      round.ballots.push_back(ballot);
+      counted.push_back(worker);
+    }
+    journal->append(round.round, counted, round.verdict);
+    cast.clear();
+    model.append(round);
+  }
+  void round() {
+    ballots(static_cast<int>(random() % 4));
+    verdict();
+  }
   void rounds(int count) {
     for (int i = 0; i < count; ++i) round();
   }
-  void member() { append(model.any_member(random)); }
+  void append(const RoundRecord& round) {
+    record(*journal, round);
+    cast.clear();
+    model.append(round);
+  }
+  void member() {
+    const MemberRecord member = JournalModel::any_member(random);
+    journal->append(member);
+    model.append(member);
+  }
   void snapshot(std::uint64_t keep) {
-    const JournalSnapshot next = model.any_snapshot(random);
+    const State next = model.any_snapshot(random);
     journal->take_snapshot(next, keep, kDelta);
     model.take_snapshot(next, keep);
   }

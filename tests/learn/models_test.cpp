@@ -15,7 +15,7 @@
 #include "base/files.h"
 #include "learn/batch.h"
 #include "learn/evaluate.h"
-#include "learn/state_file.h"
+#include "learn/model_file.h"
 #include "signvote/error.h"
 #include "temporary_folder.h"
 
@@ -408,11 +408,11 @@ TEST_F(StateFile, ComesBackBitForBit) {
     Replicas saved(model, shape(3, 16), 10, 1, 2);
     for (auto& buffer : saved.net(1).buffers())
       buffer.copy_(torch::arange(buffer.numel()).reshape(buffer.sizes()) + 5);
-    save_state(saved.net(1), path());
+    save_model(saved.net(1), path());
     EXPECT_LT(fs::file_size(path()), 4 * saved.size() + 200'000) << "four bytes a parameter";
     Replicas loaded(model, shape(3, 16), 10, 2, 2);
     EXPECT_NE(bits_of(loaded), bits_of(saved));
-    load_state(loaded.net(0), path());
+    load_model(loaded.net(0), path());
     EXPECT_EQ(bits_of(loaded), bits_of(saved)) << model;
     EXPECT_EQ(bits_of(loaded.net(0).buffers()), bits_of(saved.net(1).buffers())) << model;
     EXPECT_TRUE(std::ranges::equal(loaded.parameters(), saved.parameters()))
@@ -425,7 +425,7 @@ TEST_F(StateFile, AMisfitIsNamedAndChangesNothing) {
   const auto before = bits_of(net.parameters());
   const auto refuses = [&](const State& state, const std::string& what) {
     write_state(state);
-    const std::string message = refusal([&] { load_state(net, path()); });
+    const std::string message = refusal([&] { load_model(net, path()); });
     EXPECT_TRUE(contains(message, what)) << message;
     EXPECT_EQ(bits_of(net.parameters()), before);
   };
@@ -439,27 +439,27 @@ TEST_F(StateFile, AMisfitIsNamedAndChangesNothing) {
   refuses(state, "it has 'fc.scale', which the model does not");
   refuses(State(), "it has no 'fc.weight'");
   write_state(tiny_state());
-  EXPECT_NO_THROW(load_state(net, path()));
+  EXPECT_NO_THROW(load_model(net, path()));
   EXPECT_NE(bits_of(net.parameters()), before);
 }
 
 TEST_F(StateFile, OtherModelsFilesAreRefused) {
-  save_state(*make_net("cnn", kMnist, 10, 0), path());
+  save_model(*make_net("cnn", kMnist, 10, 0), path());
   const auto other = make_net("cnn", kCifar10, 10, 0);
-  const std::string message = refusal([&] { load_state(*other, path()); });
+  const std::string message = refusal([&] { load_model(*other, path()); });
   EXPECT_TRUE(contains(message, "its 'conv1.weight' has the shape [32, 1, 5, 5], not [32, 3, 5, 5]"))
       << message;
-  save_state(*make_net("resnet56", kCifar10, 10, 0), path());
+  save_model(*make_net("resnet56", kCifar10, 10, 0), path());
   const auto small = make_net("resnet20", kCifar10, 10, 0);
-  EXPECT_TRUE(contains(refusal([&] { load_state(*small, path()); }), "it has 'layer1_3."));
+  EXPECT_TRUE(contains(refusal([&] { load_model(*small, path()); }), "it has 'layer1_3."));
 }
 
 TEST_F(StateFile, WhatIsNoStateIsRefused) {
   Tiny net;
   const auto refuses = [&](const char* what) {
-    const std::string message = refusal([&] { load_state(net, path()); });
+    const std::string message = refusal([&] { load_model(net, path()); });
     EXPECT_TRUE(contains(message, "is not a model")) << what << ": " << message;
-    EXPECT_EQ(refusal([&] { identify_state(path()); }), message) << what;
+    EXPECT_EQ(refusal([&] { identify_model(path()); }), message) << what;
   };
   write_state(3);
   refuses("a number");
@@ -478,14 +478,14 @@ TEST_F(StateFile, WhatIsNoStateIsRefused) {
   write("");
   refuses("nothing");
   fs::remove(path());
-  EXPECT_TRUE(contains(refusal([&] { load_state(net, path()); }), "No such file or directory"));
+  EXPECT_TRUE(contains(refusal([&] { load_model(net, path()); }), "No such file or directory"));
 }
 
 TEST_F(StateFile, RandomBytesAreRefused) {
   Tiny net;
   EXPECT_TRUE(rc::check("with or without a zip's first bytes", [&](const std::string& bytes) {
     write(*rc::gen::element<std::string>("", "PK\3\4", "\x80\x02") + bytes);
-    RC_ASSERT(contains(refusal([&] { load_state(net, path()); }), "is not a model"));
+    RC_ASSERT(contains(refusal([&] { load_model(net, path()); }), "is not a model"));
   }));
 }
 
@@ -495,7 +495,7 @@ TEST_F(StateFile, TruncationsAreRefused) {
   Tiny net;
   for (std::size_t length = 0; length < good.size(); length += length + 64 < good.size() ? 7 : 1) {
     write(good.substr(0, length));
-    ASSERT_TRUE(contains(refusal([&] { load_state(net, path()); }), "is not a model"))
+    ASSERT_TRUE(contains(refusal([&] { load_model(net, path()); }), "is not a model"))
         << length << " of " << good.size();
   }
 }
@@ -511,7 +511,7 @@ TEST_F(StateFile, AFlippedBitIsRefusedOrHarmless) {
     flipped[i] = static_cast<char>(flipped[i] ^ (1 << (i % 8)));
     write(flipped);
     Tiny net;
-    if (refusal([&] { load_state(net, path()); }) != "accepted") {
+    if (refusal([&] { load_model(net, path()); }) != "accepted") {
       ++refused;
       continue;
     }
@@ -524,13 +524,13 @@ TEST_F(StateFile, AFlippedBitIsRefusedOrHarmless) {
 TEST_F(StateFile, EachModelAndDataSetIsFound) {
   for (const std::string model : kModelNames)
     for (const std::string dataset : kDatasetNames) {
-      save_state(*make_net(model, dataset == "mnist" ? kMnist : kCifar10, 10, 3), path());
-      const StateKind kind = identify_state(path());
+      save_model(*make_net(model, dataset == "mnist" ? kMnist : kCifar10, 10, 3), path());
+      const ModelKind kind = identify_model(path());
       EXPECT_EQ(kind.model, model);
       EXPECT_EQ(kind.dataset, dataset);
     }
   write_state(tiny_state());
-  EXPECT_TRUE(contains(refusal([&] { identify_state(path()); }), "fits none of signvote's models"));
+  EXPECT_TRUE(contains(refusal([&] { identify_model(path()); }), "fits none of signvote's models"));
 }
 
 }  // namespace

@@ -1,6 +1,10 @@
-// Three workers vote on four coordinates, using installed headers alone.
+// Three workers vote on four coordinates, using public headers alone.
+#include <signvote/ballot_box.h>
+#include <signvote/error.h>
+#include <signvote/parallel.h>
 #include <signvote/sign_vector.h>
 #include <signvote/tally.h>
+#include <signvote/version.h>
 #include <signvote/wire.h>
 
 #include <cstdio>
@@ -22,6 +26,7 @@ int main() {
   signvote::encode({signvote::MessageKind::verdict, 1, 0, 0, 4}, verdict, bytes);
   std::vector<float> x(4);
   signvote::step(x, verdict, 0.5F);
-  std::printf("%zu bytes: %g %g %g %g\n", bytes.size(), x[0], x[1], x[2], x[3]);
+  std::printf("signvote " SIGNVOTE_VERSION ", %zu bytes: %g %g %g %g\n", bytes.size(), x[0], x[1], x[2],
+              x[3]);
   return x == std::vector<float>{-0.5F, 0.5F, -0.5F, 0} ? 0 : 1;
 }

@@ -1,10 +1,42 @@
-# Installs the built library into an empty folder, builds the stranger's project against it, and runs it.
-# Called with -DBUILD=, -DSOURCE=, -DWORK=.
+# Builds a stranger's project that uses the library, and runs it.
+#   -DMODE=find_package    uses what BUILD, this project's build folder, installs; builds the examples so, too
+#   -DMODE=fetch_content   uses the source
+# Also: -DSOURCE= the repository, -DWORK= a folder to work in, -DFLAGS= of the compiler, -DTYPE= of the build.
+function(run)
+  execute_process(COMMAND ${ARGN} COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+# build(FOLDER SETTINGS...): builds the project in FOLDER, in the folder of WORK with the same name.
+function(build folder)
+  cmake_path(GET folder FILENAME name)
+  run(${CMAKE_COMMAND} -S ${folder} -B ${WORK}/${name} -G Ninja -DCMAKE_BUILD_TYPE=${TYPE} -DCMAKE_CXX_FLAGS=${FLAGS}
+    -DCMAKE_EXPORT_COMPILE_COMMANDS=ON ${ARGN})
+  run(${CMAKE_COMMAND} --build ${WORK}/${name})
+endfunction()
+
 file(REMOVE_RECURSE ${WORK})
-foreach(command
-    "${CMAKE_COMMAND};--install;${BUILD};--prefix;${WORK}/prefix"
-    "${CMAKE_COMMAND};-S;${SOURCE};-B;${WORK}/build;-G;Ninja;-DCMAKE_PREFIX_PATH=${WORK}/prefix;-DCMAKE_CXX_FLAGS=${FLAGS}"
-    "${CMAKE_COMMAND};--build;${WORK}/build"
-    "${WORK}/build/stranger")
-  execute_process(COMMAND ${command} COMMAND_ERROR_IS_FATAL ANY)
-endforeach()
+if(MODE STREQUAL find_package)
+  run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
+  file(GLOB_RECURSE package_files ${WORK}/prefix/*.cmake)
+  foreach(file ${package_files})
+    file(STRINGS ${file} needless REGEX "fmt|OpenSSL")
+    if(needless)
+      message(FATAL_ERROR "${file} asks for a library that users do not need: ${needless}")
+    endif()
+  endforeach()
+  build(${SOURCE}/tests/package -DCMAKE_PREFIX_PATH=${WORK}/prefix)
+  build(${SOURCE}/examples -DCMAKE_PREFIX_PATH=${WORK}/prefix)
+  run(${CMAKE_CTEST_COMMAND} --test-dir ${WORK}/examples --output-on-failure --no-tests=error)
+else()
+  build(${SOURCE}/tests/package -DSIGNVOTE_SOURCE=${SOURCE} -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON
+    -DCMAKE_DISABLE_FIND_PACKAGE_OpenSSL=ON -DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON)
+  file(STRINGS ${WORK}/package/compile_commands.json ours REGEX "/tests/package/main.cpp.*-(Wshadow|ffp-contract)")
+  if(ours)
+    message(FATAL_ERROR "the library's compiler flags are used for a stranger's file: ${ours}")
+  endif()
+  file(STRINGS ${WORK}/package/CMakeCache.txt needless REGEX "grpc|TORCH")
+  if(needless)
+    message(FATAL_ERROR "the library looked for what it does not need: ${needless}")
+  endif()
+endif()
+run(${WORK}/package/stranger)

@@ -8,7 +8,7 @@
 
 #include "base/sha256.h"
 #include "journal/journal.h"
-#include "run/replay.h"
+#include "engine/run_state.h"
 #include "signvote/ballot_box.h"
 #include "signvote/error.h"
 #include "signvote/wire.h"
@@ -65,8 +65,19 @@ class AuditTest : public testing::Test {
 
   std::filesystem::path folder() const { return temporary_.path() / "journal"; }
 
-  JournalSnapshot snapshot() {
-    return {tally_.rounds(), write_notes({config_.run_id(), {}, {"a", "b"}}), parameters_, tally_.snapshot()};
+  State snapshot() {
+    RunState state;
+    state.run_id = config_.run_id();
+    state.progress.rounds = tally_.rounds();
+    state.owners = {"a", "b"};
+    state.parameters = parameters_;
+    state.tally = tally_.snapshot();
+    return to_state(state);
+  }
+
+  void append(const RoundRecord& record) {
+    for (const CastBallot& ballot : record.ballots) journal_->append(record.round, ballot);
+    journal_->append(record.round, std::vector<std::uint32_t>{0, 1}, record.verdict);
   }
 
   RoundRecord round() {
@@ -96,9 +107,9 @@ class AuditTest : public testing::Test {
 };
 
 TEST_F(AuditTest, AJournalThatHolds) {
-  for (int i = 0; i < 3; ++i) journal_->append(round());
+  for (int i = 0; i < 3; ++i) append(round());
   journal_->take_snapshot(snapshot(), UINT64_MAX, 0.5F);
-  for (int i = 0; i < 2; ++i) journal_->append(round());
+  for (int i = 0; i < 2; ++i) append(round());
   const Audit audit = audit_journal(config_, folder());
   EXPECT_EQ(audit.rounds, 5U);
   EXPECT_EQ(audit.oldest, 0U);
@@ -108,7 +119,7 @@ TEST_F(AuditTest, AJournalThatHolds) {
 }
 
 TEST_F(AuditTest, VerdictsThatDoNotLeadToTheSnapshot) {
-  for (int i = 0; i < 3; ++i) journal_->append(round());
+  for (int i = 0; i < 3; ++i) append(round());
   parameters_[77] += 0.5F;
   journal_->take_snapshot(snapshot(), UINT64_MAX, 0.5F);
   EXPECT_THROW(audit_journal(config_, folder()), DataError);
@@ -119,7 +130,7 @@ TEST_F(AuditTest, BallotsThatDoNotGiveTheVerdict) {
   SignVector other(kSize);
   for (std::size_t i = kSize / 10; i < kSize; ++i) other.set(i, i == 500 ? -1 : 1);
   encode({MessageKind::verdict, config_.run_id(), 0, 0, kSize}, other, record.verdict);
-  journal_->append(record);
+  append(record);
   EXPECT_THROW(audit_journal(config_, folder()), DataError);
 }
 
@@ -128,7 +139,7 @@ TEST_F(AuditTest, AVerdictThatAnotherZstdHasWritten) {
   const auto other = uncompressed(record.verdict);
   ASSERT_NE(other, record.verdict);
   record.verdict = other;
-  journal_->append(record);
+  append(record);
   EXPECT_EQ(audit_journal(config_, folder()).decided, 1U);
 }
 
@@ -136,7 +147,7 @@ TEST_F(AuditTest, ABallotOfAnotherRun) {
   RoundRecord record = round();
   SignVector signs(kSize);
   encode({MessageKind::ballot, 1, 0, 1, kSize}, signs, record.ballots[1].message);
-  journal_->append(record);
+  append(record);
   EXPECT_THROW(audit_journal(config_, folder()), DataError);
 }
 

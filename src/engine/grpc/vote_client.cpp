@@ -14,7 +14,7 @@
 #include <string_view>
 #include <thread>
 
-#include "base/process.h"
+#include "base/text.h"
 #include "engine/grpc/address.h"
 #include "engine/grpc/library.h"
 #include "engine/grpc/vote.grpc.pb.h"
@@ -83,7 +83,7 @@ class VoteClient::Impl {
     grpc::ClientContext* context = nullptr;
     {
       const std::lock_guard lock(mutex_);
-      over_ = read_all_ = deaf_server_ = false;
+      over_ = read_all_ = send_failed_ = false;
       context_ = std::make_unique<grpc::ClientContext>();
       context = context_.get();
       if (cancelled_) context->TryCancel();
@@ -94,9 +94,9 @@ class VoteClient::Impl {
   }
 
   bool send(const v1::FromWorker& message) {
-    if (over_ || deaf_server_) return false;
-    deaf_server_ = !stream_->Write(message);
-    return !deaf_server_;
+    if (over_ || send_failed_) return false;
+    send_failed_ = !stream_->Write(message);
+    return !send_failed_;
   }
 
   bool receive(v1::ToWorker& message) {
@@ -121,7 +121,7 @@ class VoteClient::Impl {
 
   SessionEnd end() {
     if (!stream_) return end_;
-    if (!over_ && !deaf_server_) context_->TryCancel();  // else it is ending, and has its own reason
+    if (!over_ && !send_failed_) context_->TryCancel();  // else it is ending, and has its own reason
     {
       const std::lock_guard lock(mutex_);
       over_ = true;
@@ -256,7 +256,7 @@ class VoteClient::Impl {
 
   std::unique_ptr<Stream> stream_;  // as long as there is a session
   std::thread reader_;              // likewise
-  bool deaf_server_ = false;        // a message could not be sent
+  bool send_failed_ = false;        // a message could not be sent
   SessionEnd end_{SessionEnd::Kind::lost, "no session has begun"};
 };
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "engine/grpc/library.h"
-#include "engine/grpc/session.h"
+#include "engine/grpc/connection.h"
 #include "engine/grpc/vote.grpc.pb.h"
 #include "signvote/error.h"
 
@@ -66,11 +66,11 @@ void set_channel_arguments(grpc::ServerBuilder& builder, const VoteServerOptions
 class VoteServer::Impl final : public RawService {
  public:
   Impl(const VoteServerOptions& options, Desk& desk)
-      : house_{desk, book_, options.keys.has_value(), options.largest_message + kAroundBallot},
+      : setup_{desk, connections_, options.keys.has_value(), options.largest_message + kAroundBallot},
         hello_time_(options.hello_seconds),
-        watch_([this](const FailedHandshake& failed) { note_stranger(failed); }) {
+        watch_([this](const FailedHandshake& handshake) { note_failed(handshake); }) {
     listen(options, listen_address(options));
-    housekeeper_ = std::thread([this] { keep_house(); });
+    watcher_ = std::thread([this] { watch_connections(); });
   }
 
   ~Impl() override {
@@ -78,35 +78,35 @@ class VoteServer::Impl final : public RawService {
       const std::lock_guard lock(mutex_);
       closing_ = true;
     }
-    for (const auto& session : book_.all()) session->shut_down();
+    for (const auto& connection : connections_.all()) connection->shut_down();
     server_->Shutdown(std::chrono::system_clock::now() + kGrace);
-    book_.wait_until_empty();
+    connections_.wait_until_empty();
     {
       const std::lock_guard lock(mutex_);
       stopping_ = true;
     }
     something_.notify_one();
-    housekeeper_.join();
+    watcher_.join();
   }
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Session(
       grpc::CallbackServerContext* context) override {
-    const auto session = signvote::Session::begin(house_, *context);
+    const auto connection = Connection::begin(setup_, *context);
     {
       const std::lock_guard lock(mutex_);
       if (!closing_) {
-        hellos_due_.emplace_back(Clock::now() + hello_time_, session);
+        hellos_due_.emplace_back(Clock::now() + hello_time_, connection);
         something_.notify_one();
-        return session.get();
+        return connection.get();
       }
     }
-    session->shut_down();
-    return session.get();
+    connection->shut_down();
+    return connection.get();
   }
 
   int port() const { return port_; }
-  bool deaf() const { return deaf_; }
-  SessionBook& book() { return book_; }
+  bool stopped_accepting() const { return stopped_accepting_; }
+  ConnectionList& connections() { return connections_; }
 
   void wake() {
     {
@@ -131,28 +131,28 @@ class VoteServer::Impl final : public RawService {
     if (!server_) throw EngineError(fmt::format("cannot listen on {}: {}", address.text(), log.problem()));
   }
 
-  void note_stranger(const FailedHandshake& failed) {
-    if (failed.reason == kAcceptFailed) deaf_ = true;
+  void note_failed(const FailedHandshake& handshake) {
+    if (handshake.reason == kAcceptFailed) stopped_accepting_ = true;
     {
       const std::lock_guard lock(mutex_);
-      strangers_.push_back(failed);
+      failed_.push_back(handshake);
     }
     something_.notify_one();
   }
 
-  /// The one thread of ours: asks the visits after wake(), which so may be called from within them and
-  /// under any lock; ends sessions that are unwanted or say nothing; tells the desk what gRPC's log told of
-  /// strangers.
-  void keep_house() {
+  /// The one thread of ours. It asks the sessions after wake(), which may therefore be called from within
+  /// them and under any lock; it ends sessions that are unwanted and connections that say nothing; it
+  /// tells the desk of the handshakes that failed.
+  void watch_connections() {
     std::unique_lock lock(mutex_);
     while (!stopping_) {
       const auto now = Clock::now();
-      std::vector<std::weak_ptr<signvote::Session>> late;
+      std::vector<std::weak_ptr<Connection>> late;
       for (; !hellos_due_.empty() && hellos_due_.front().first <= now; hellos_due_.pop_front())
         late.push_back(std::move(hellos_due_.front().second));
-      const auto strangers = std::exchange(strangers_, {});
+      const auto failed = std::exchange(failed_, {});
       const bool awake = std::exchange(awake_, false);
-      if (late.empty() && strangers.empty() && !awake) {
+      if (late.empty() && failed.empty() && !awake) {
         if (hellos_due_.empty())
           something_.wait(lock);
         else
@@ -160,44 +160,44 @@ class VoteServer::Impl final : public RawService {
         continue;
       }
       lock.unlock();
-      for (const auto& session : late)
-        if (const auto alive = session.lock()) alive->hello_is_due();
-      for (const FailedHandshake& stranger : strangers) tell_desk(stranger);
+      for (const auto& connection : late)
+        if (const auto alive = connection.lock()) alive->hello_is_due();
+      for (const FailedHandshake& handshake : failed) tell_desk(handshake);
       if (awake) {
-        for (const auto& session : book_.all()) {
-          session->end_if_unwanted();
-          session->pump();
+        for (const auto& connection : connections_.all()) {
+          connection->end_if_unwanted();
+          connection->pump();
         }
       }
       lock.lock();
     }
   }
 
-  void tell_desk(const FailedHandshake& stranger) noexcept {
+  void tell_desk(const FailedHandshake& handshake) noexcept {
     try {
-      house_.desk.refused(stranger.peer, {Refusal::Kind::not_allowed, stranger.reason, stranger.text});
+      setup_.desk.refused(handshake.peer, {Refusal::Kind::not_allowed, handshake.reason, handshake.text});
     } catch (const std::exception&) {  // a log that cannot be written is no reason to stop serving
     }
   }
 
   const LibraryUse library_;  // first, so that it goes last
-  SessionBook book_;
-  const signvote::Session::House house_;
+  ConnectionList connections_;
+  const Connection::Setup setup_;
   const std::chrono::seconds hello_time_;
   int port_ = 0;
-  std::atomic<bool> deaf_ = false;
+  std::atomic<bool> stopped_accepting_ = false;
 
-  std::mutex mutex_;  // for all below; no desk, visit or gRPC is called under it
+  std::mutex mutex_;  // for all below; no desk, session or gRPC is called under it
   std::condition_variable something_;
-  std::deque<std::pair<Clock::time_point, std::weak_ptr<signvote::Session>>> hellos_due_;
-  std::vector<FailedHandshake> strangers_;
+  std::deque<std::pair<Clock::time_point, std::weak_ptr<Connection>>> hellos_due_;
+  std::vector<FailedHandshake> failed_;
   bool awake_ = false;
   bool closing_ = false;
   bool stopping_ = false;
 
   HandshakeWatch watch_;
   std::unique_ptr<grpc::Server> server_;
-  std::thread housekeeper_;
+  std::thread watcher_;
 };
 
 Address listen_address(const VoteServerOptions& options) {
@@ -214,9 +214,9 @@ VoteServer::VoteServer(const VoteServerOptions& options, Desk& desk)
 VoteServer::~VoteServer() = default;
 
 int VoteServer::port() const { return impl_->port(); }
-std::size_t VoteServer::sessions() const { return impl_->book().visits(); }
+std::size_t VoteServer::sessions() const { return impl_->connections().sessions(); }
 void VoteServer::wake() { impl_->wake(); }
-bool VoteServer::wait_for_goodbyes(double seconds) { return impl_->book().wait_for_no_visits(seconds); }
-bool VoteServer::deaf() const { return impl_->deaf(); }
+bool VoteServer::wait_for_goodbyes(double seconds) { return impl_->connections().wait_for_no_sessions(seconds); }
+bool VoteServer::stopped_accepting() const { return impl_->stopped_accepting(); }
 
 }  // namespace signvote

@@ -33,15 +33,15 @@ struct Refusal {
   std::string text;    // one line for people
 };
 
-/// One worker's session, from hello to end. Calls of one visit never overlap, except that next() and
+/// One worker's session, from hello to end. Calls of one session never overlap, except that next() and
 /// unwanted() may be called during others. Its destructor is the end of the session. An exception ends it
 /// too, as a failure of the server after which the worker tries again.
-class Visit {
+class Session {
  public:
-  virtual ~Visit() = default;
+  virtual ~Session() = default;
 
-  /// A ballot has come, not yet looked at. A refusal ends the session.
-  virtual std::optional<Refusal> ballot(const v1::Ballot& ballot) = 0;
+  /// A ballot has come, not yet looked at; its message may be taken. A refusal ends the session.
+  virtual std::optional<Refusal> ballot(v1::Ballot& ballot) = 0;
 
   struct Nothing {};  // yet: asked again after VoteServer::wake
   struct Goodbye {};  // the session is over and all is well
@@ -58,7 +58,7 @@ class Desk {
  public:
   virtual ~Desk() = default;
   /// `name`: from the certificate, or as said without TLS. `peer` is the address, for logs.
-  virtual std::variant<std::unique_ptr<Visit>, Refusal> join(const std::string& name, const std::string& peer,
+  virtual std::variant<std::unique_ptr<Session>, Refusal> join(const std::string& name, const std::string& peer,
                                                              const v1::Hello& hello) = 0;
   /// A session was refused, or a connection never got as far as one (bad certificate, silence, another
   /// protocol). Everything a stranger does wrong comes here, once: for the log and the metrics. `peer` is
@@ -84,23 +84,22 @@ class VoteServer {
   /// Listens at once. Throws as listen_address does, and EngineError if the port is in use. `desk` must
   /// outlive this.
   VoteServer(const VoteServerOptions& options, Desk& desk);
-  /// Ends all sessions: who is not gone after a second is cut off. All visits are gone when it returns.
+  /// Ends all sessions: who is not gone after a second is cut off. All sessions are gone when it returns.
   ~VoteServer();
 
   int port() const;
-  /// The visits there are.
   std::size_t sessions() const;
 
-  /// There may be something new for the workers: every visit that had nothing is asked again, by a thread
-  /// of the server. So this may be called from anywhere, also by a visit, and under any lock.
+  /// There may be something new for the workers: every session that had nothing is asked again, by a thread
+  /// of the server. So this may be called from anywhere, also by a session, and under any lock.
   void wake();
 
-  /// Returns when there is no visit, or after so many seconds; true if there is none.
+  /// Returns when there is no session, or after so many seconds; true if there is none.
   bool wait_for_goodbyes(double seconds);
 
-  /// It accepts no more connections, because the process had no file descriptor left for one. The sessions
-  /// there are go on; the only help is another VoteServer in its place.
-  bool deaf() const;
+  /// True once the process had no file descriptor left for a new connection: gRPC then accepts no more,
+  /// for good. The sessions there are go on; the only help is another VoteServer in its place.
+  bool stopped_accepting() const;
 
  private:
   class Impl;

@@ -1,45 +1,52 @@
-// The engine within one process: all workers and the tally share memory, and the bytes between them
-// are the same as between machines.
+// The engine within one process: all workers and the tally share memory. Ballots and verdicts are
+// encoded all the same, so that what is counted as traffic is what a network would carry.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "engine/engine.h"
-#include "signvote/ballot_box.h"
 
 namespace signvote {
 
 class LocalEngine : public Engine {
  public:
-  /// The tally is that of the whole model: options.begin is 0.
-  LocalEngine(const TallyOptions& options, std::uint64_t run_id, ParallelFor parallel_for = {});
+  /// Of the whole model: options.begin is 0. Saves in `folder`.
+  LocalEngine(const TallyOptions& options, std::uint64_t run_id, std::filesystem::path folder,
+              ParallelFor parallel = {});
 
   std::span<const std::uint32_t> hosted() const override { return hosted_; }
   bool leads() const override { return true; }
-
-  /// Encodes in the calling thread. In one process a refused ballot can only be a bug, so it throws
-  /// EngineError.
-  void send_ballot(std::uint32_t worker, const SignVector* ballot, double loss) override;
+  void open(const RunState& fresh, const std::function<void(const RunState&)>& saved,
+            const std::function<void(const Outcome&)>& decided) override;
+  void start() override;
+  /// Encodes in the calling thread.
+  void send_ballot(std::uint32_t worker, const SignVector* ballot, const BatchLoss& loss) override;
   Outcome receive_verdict(bool stop) override;
-
-  Tally& tally() override { return tally_; }
-  std::vector<std::int64_t> total_half_errors() const override;
+  void save(RunState state) override;
+  void finish() override {}
+  const Tally& tally() const override { return tally_; }
+  std::vector<std::int64_t> total_half_errors() const override { return tally_.total_half_errors(); }
   Traffic traffic() const override { return {ballots_, ballot_bytes_, verdicts_, verdict_bytes_}; }
-  void wait_for_all() override {}
 
  private:
   Tally tally_;
   std::uint64_t run_id_;
-  BallotBox box_;
+  std::filesystem::path folder_;
+  std::vector<std::string> shards_;  // that the opened state names
   std::vector<std::uint32_t> hosted_;
-  std::vector<std::vector<std::byte>> messages_;  // by worker
-  std::vector<double> losses_;
-  std::atomic<std::uint32_t> present_ = 0;
+  std::vector<std::optional<SignView>> votes_;    // by worker
+  std::vector<std::vector<std::byte>> messages_;  // by worker, to keep their memory
+  std::vector<BatchLoss> losses_;
   SignVector verdict_;
+  std::vector<std::byte> verdict_message_;
   std::atomic<std::uint64_t> ballots_ = 0;
   std::atomic<std::uint64_t> ballot_bytes_ = 0;
   std::uint64_t verdicts_ = 0;

@@ -30,6 +30,7 @@ constexpr std::size_t kChecksumBytes = sizeof(std::uint64_t);
 constexpr std::size_t kAroundBytes = sizeof(Preamble) + kChecksumBytes;
 /// Of a body's layout: the codec; if it is masked, also the mask's encoding and two lengths.
 constexpr std::size_t kMostLayoutBytes = 1 + 1 + 2 * sizeof(std::uint64_t);
+constexpr std::size_t kLossBytes = sizeof(BatchLoss::samples) + sizeof(BatchLoss::loss);
 constexpr std::uint8_t kAbsent = 0;  // instead of a codec
 constexpr const char* kWrongLength = "message has another length than its parts together";
 
@@ -141,7 +142,7 @@ Shard shard_of(std::uint64_t size, std::uint32_t ranks, std::uint32_t rank) {
 }
 
 std::size_t most_ballot_bytes(const Shard& to, std::size_t workers) {
-  return kAroundBytes + 1 + workers * (sizeof(double) + kMostLayoutBytes + most_body_bytes(to.size()));
+  return kAroundBytes + 1 + workers * (kLossBytes + kMostLayoutBytes + most_body_bytes(to.size()));
 }
 
 std::size_t most_verdict_bytes(const Shard& from) {
@@ -153,7 +154,8 @@ void encode_ballots(const MessageId& id, bool stop, std::span<const SentBallot> 
   begin(id, Kind::ballots, out);
   append(out, static_cast<std::uint8_t>(stop ? 1 : 0));
   for (const SentBallot& ballot : ballots) {
-    append(out, ballot.loss);
+    append(out, ballot.loss.samples);
+    append(out, ballot.loss.loss);
     if (ballot.slice != nullptr)
       append_slice(*ballot.slice, out);
     else
@@ -170,7 +172,8 @@ bool decode_ballots(std::span<const std::byte> bytes, const MessageId& id, const
   if (asked > 1) return fail(problem, "a flag is neither 0 nor 1");
   stop = asked == 1;
   for (ReceivedBallot& ballot : ballots) {
-    ballot.loss = reader.take<double>();
+    ballot.loss.samples = reader.take<std::uint32_t>();
+    ballot.loss.loss = reader.take<double>();
     const auto codec = reader.take<std::uint8_t>();
     ballot.present = codec != kAbsent;
     if (!ballot.present) continue;

@@ -62,13 +62,13 @@ inline void encode_slice(SignView signs, EncodedSlice& out) { out.layout = write
 
 /// What a rank sends about one of its workers.
 struct SentBallot {
-  double loss = 0;
+  BatchLoss loss;
   const EncodedSlice* slice = nullptr;  // null: the worker is absent
 };
 
 /// What is read of it.
 struct ReceivedBallot {
-  double loss = 0;
+  BatchLoss loss;
   bool present = false;
   SignVector signs;  // if present
 };

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "engine/checkpoint.h"
 #include "engine/mpi/inbox.h"
 #include "engine/mpi/messages.h"
 #include "engine/mpi/mpi_calls.h"
@@ -19,9 +20,10 @@ class MpiEngine::Impl {
  public:
   Impl(const MpiSession& session, MpiEngineOptions options, ParallelFor parallel_for)
       : options_(std::move(options)),
+        session_(session),
         rank_(session.rank()),
-        ranks_(session.ranks()),
-        shards_(shards(options_.tally.end, session.ranks())),
+        ranks_(session.size()),
+        shards_(shards(options_.tally.end, session.size())),
         tally_(tally_options(options_.tally, shards_[rank_]), std::move(parallel_for)),
         ballot_inbox_(ranks_, mpi::kBallotTag),
         verdict_inbox_(ranks_, mpi::kVerdictTag),
@@ -45,7 +47,7 @@ class MpiEngine::Impl {
 
   const std::vector<std::uint32_t>& hosted() const { return options_.hosted[rank_]; }
   bool leads() const { return rank_ == 0; }
-  Tally& tally() { return tally_; }
+  const Tally& tally() const { return tally_; }
   const std::vector<std::int64_t>& totals() const { return totals_; }
   Traffic traffic() const { return std::accumulate(sent_.begin(), sent_.end(), Traffic{}, plus); }
 
@@ -55,7 +57,30 @@ class MpiEngine::Impl {
            std::ranges::any_of(sends_, [](MPI_Request request) { return request != MPI_REQUEST_NULL; });
   }
 
-  void send_ballot(std::uint32_t worker, const SignVector* ballot, double loss) {
+  void open(const std::function<void(const RunState&)>& saved) {
+    const auto state = load_checkpoint(options_.folder);
+    if (!state) return;
+    saved(*state);
+    restore_tally(*state, options_.folder, tally_);
+    shards_on_disk_ = state->shards;
+  }
+
+  void start() {
+    if (leads()) remove_shards(options_.folder, shards_on_disk_);
+    sum_totals();
+  }
+
+  /// The shards are written before the checkpoint that names them, so whenever a process dies there is
+  /// a whole set of one round.
+  void save(RunState state) {
+    on_all_ranks(session_, [this] {
+      if (!leads()) save_shard(tally_, options_.folder);
+    });
+    sum_totals();
+    if (leads()) save_checkpoint(std::move(state), tally_, options_.folder);
+  }
+
+  void send_ballot(std::uint32_t worker, const SignVector* ballot, const BatchLoss& loss) {
     assert(std::ranges::binary_search(hosted(), worker));
     losses_[worker] = loss;
     if (ballot == nullptr) return;
@@ -73,27 +98,27 @@ class MpiEngine::Impl {
     send_ballots(stop);
     take_all(ballot_inbox_, [this](std::uint32_t from, auto bytes) { take_ballots(from, bytes); });
 
-    tally_.decide(votes_, slice_);
-    send_verdict();
-    take_all(verdict_inbox_, [this](std::uint32_t from, auto bytes) { take_verdict(from, bytes); });
-    finish_sends();
-
-    Outcome outcome{&verdict_, 0, losses_, stop_};
-    for (auto& vote : votes_) {
-      outcome.present += vote ? 1 : 0;
-      vote.reset();
+    Outcome outcome{nullptr, 0, std::exchange(losses_, std::vector<BatchLoss>(losses_.size())), stop_};
+    outcome.present =
+        static_cast<std::uint32_t>(std::ranges::count_if(votes_, &std::optional<SignView>::has_value));
+    if (outcome.present > 0) {
+      tally_.decide(votes_, slice_);
+      send_verdict();
+      take_all(verdict_inbox_, [this](std::uint32_t from, auto bytes) { take_verdict(from, bytes); });
+      outcome.verdict = &verdict_;
     }
-    std::ranges::fill(losses_, 0.0);
+    finish_sends();
+    std::ranges::fill(votes_, std::nullopt);
     return outcome;
   }
 
-  /// No rank leaves an allreduce before all have entered it. This one also sums up the totals of the shards.
-  void wait_for_all() {
+  /// Sums up the totals of all shards. No rank leaves it before all have entered it.
+  void sum_totals() {
     std::vector<std::int64_t> mine = tally_.total_half_errors();
     mine.push_back(0);  // never empty
     std::vector<std::int64_t> sum(mine.size());
     MPI_Request request = MPI_REQUEST_NULL;
-    const std::string doing = "to wait for all ranks";
+    const std::string doing = "to sum up what the ranks have counted";
     mpi::check(MPI_Iallreduce(mine.data(), sum.data(), static_cast<int>(mine.size()), MPI_INT64_T, MPI_SUM,
                               MPI_COMM_WORLD, &request),
                doing);
@@ -214,9 +239,11 @@ class MpiEngine::Impl {
   }
 
   MpiEngineOptions options_;
+  const MpiSession& session_;
   std::uint32_t rank_;
   std::uint32_t ranks_;
-  std::vector<mpi::Shard> shards_;  // by rank
+  std::vector<mpi::Shard> shards_;           // by rank
+  std::vector<std::string> shards_on_disk_;  // that the opened checkpoint names
   Tally tally_;
 
   mpi::Inbox ballot_inbox_;
@@ -231,13 +258,13 @@ class MpiEngine::Impl {
   std::vector<std::vector<mpi::EncodedSlice>> encoded_;     // of hosted workers, by worker and rank
   std::vector<std::vector<mpi::ReceivedBallot>> received_;  // by rank, in the order it hosts its workers
   std::vector<std::optional<SignView>> votes_;              // of all workers, on this shard
-  std::vector<double> losses_;
+  std::vector<BatchLoss> losses_;
   SignVector slice_;  // of the verdict, on this shard
   mpi::EncodedSlice encoded_slice_;
 
   SignVector verdict_;
-  std::vector<std::int64_t> totals_;  // as of the last wait_for_all
-  std::vector<Traffic> sent_;         // by rank, as each has last said
+  std::vector<std::int64_t> totals_;
+  std::vector<Traffic> sent_;  // by rank, as each has last said
   bool told_ = false;
 };
 
@@ -251,13 +278,18 @@ MpiEngine::~MpiEngine() {
 
 std::span<const std::uint32_t> MpiEngine::hosted() const { return impl_->hosted(); }
 bool MpiEngine::leads() const { return impl_->leads(); }
-void MpiEngine::send_ballot(std::uint32_t worker, const SignVector* ballot, double loss) {
+void MpiEngine::open(const RunState&, const std::function<void(const RunState&)>& saved,
+                     const std::function<void(const Outcome&)>&) {
+  impl_->open(saved);
+}
+void MpiEngine::start() { impl_->start(); }
+void MpiEngine::send_ballot(std::uint32_t worker, const SignVector* ballot, const BatchLoss& loss) {
   impl_->send_ballot(worker, ballot, loss);
 }
 Outcome MpiEngine::receive_verdict(bool stop) { return impl_->receive_verdict(stop); }
-Tally& MpiEngine::tally() { return impl_->tally(); }
+void MpiEngine::save(RunState state) { impl_->save(std::move(state)); }
+const Tally& MpiEngine::tally() const { return impl_->tally(); }
 std::vector<std::int64_t> MpiEngine::total_half_errors() const { return impl_->totals(); }
 Traffic MpiEngine::traffic() const { return impl_->traffic(); }
-void MpiEngine::wait_for_all() { impl_->wait_for_all(); }
 
 }  // namespace signvote

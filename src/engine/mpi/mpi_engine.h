@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <span>
@@ -27,6 +28,7 @@ namespace signvote {
 struct MpiEngineOptions {
   TallyOptions tally;  // of the whole model: begin is 0
   std::uint64_t run_id = 0;
+  std::filesystem::path folder;                    // where to save; the same for all ranks
   std::vector<std::vector<std::uint32_t>> hosted;  // by rank: its workers, at least one, ascending
   /// While a wait for other ranks is longer than `patience`, stop_requested is called again and again. Once
   /// it returns true, stop_while_waiting is called, because a rank may have died; that happens only once.
@@ -43,12 +45,16 @@ class MpiEngine : public Engine {
 
   std::span<const std::uint32_t> hosted() const override;
   bool leads() const override;
-  void send_ballot(std::uint32_t worker, const SignVector* ballot, double loss) override;
+  void open(const RunState& fresh, const std::function<void(const RunState&)>& saved,
+            const std::function<void(const Outcome&)>& decided) override;
+  void start() override;
+  void send_ballot(std::uint32_t worker, const SignVector* ballot, const BatchLoss& loss) override;
   Outcome receive_verdict(bool stop) override;
-  Tally& tally() override;
+  void save(RunState state) override;
+  void finish() override {}
+  const Tally& tally() const override;
   std::vector<std::int64_t> total_half_errors() const override;
   Traffic traffic() const override;
-  void wait_for_all() override;
 
  private:
   class Impl;

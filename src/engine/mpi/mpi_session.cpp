@@ -23,23 +23,17 @@ MpiSession::MpiSession() {
   mpi::check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "to tell the rank");
   mpi::check(MPI_Comm_size(MPI_COMM_WORLD, &ranks), "to tell the number of ranks");
   rank_ = static_cast<std::uint32_t>(rank);
-  ranks_ = static_cast<std::uint32_t>(ranks);
+  size_ = static_cast<std::uint32_t>(ranks);
 }
 
 MpiSession::~MpiSession() {
   if (std::uncaught_exceptions() == 0) MPI_Finalize();
 }
 
-bool MpiSession::begun() {
-  int begun = 0;
-  MPI_Initialized(&begun);
-  return begun != 0;
-}
-
 std::string MpiSession::first_problem(const std::string& mine) const {
   const std::string doing = "to compare the ranks' problems";
   const int has_one = mine.empty() ? 0 : 1;
-  std::vector<int> have_one(ranks_);
+  std::vector<int> have_one(size_);
   MPI_Request request = MPI_REQUEST_NULL;
   mpi::check(MPI_Iallgather(&has_one, 1, MPI_INT, have_one.data(), 1, MPI_INT, MPI_COMM_WORLD, &request),
              doing);

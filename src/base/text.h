@@ -1,0 +1,21 @@
+// Text from outside, made fit for a log or an error of one line.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace signvote {
+
+/// At most `limit` characters, with '?' for what is not printable ASCII.
+inline std::string printable(std::string_view text, std::size_t limit) {
+  std::string result(text.substr(0, limit));
+  for (char& c : result)
+    if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7f) c = '?';
+  return text.size() > limit ? result + "..." : result;
+}
+
+/// The lines of a text joined by "; ", cut after `limit` bytes.
+std::string one_line(std::string_view text, std::size_t limit = 300);
+
+}  // namespace signvote

@@ -1,0 +1,113 @@
+#include "engine/checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "base/files.h"
+#include "signvote/error.h"
+
+namespace signvote {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A shard's name says all about it.
+struct ShardName {
+  std::uint64_t round = 0;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+
+  std::string text() const { return fmt::format("shard-{}-{}-{}.bin", round, begin, end); }
+};
+
+/// Nothing if no shard is called so: the file is somebody else's.
+std::optional<ShardName> parse_shard_name(const std::string& name) {
+  ShardName shard;
+  std::sscanf(name.c_str(), "shard-%" SCNu64 "-%" SCNu64 "-%" SCNu64, &shard.round, &shard.begin, &shard.end);
+  if (shard.begin >= shard.end || shard.text() != name) return std::nullopt;
+  return shard;
+}
+
+/// The shards of this round that are there, which together must cover [begin, end).
+std::vector<std::string> find_shards(const fs::path& folder, std::uint64_t round, std::uint64_t begin,
+                                     std::uint64_t end) {
+  std::map<std::uint64_t, ShardName> found;  // by where they begin
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const auto shard = parse_shard_name(entry.path().filename().string());
+    if (shard && shard->round == round) found[shard->begin] = *shard;
+  }
+  std::vector<std::string> names;
+  while (begin < end) {
+    const auto next = found.find(begin);
+    if (next == found.end())
+      throw DataError(
+          fmt::format("the shard of the tally from coordinate {} on is not in '{}'; all ranks "
+                      "must see the same folder: choose an --out on storage they share",
+                      begin, folder.string()));
+    begin = next->second.end;
+    names.push_back(next->second.text());
+  }
+  return names;
+}
+
+fs::path checkpoint_file(const fs::path& folder) { return folder / "checkpoint.bin"; }
+
+}  // namespace
+
+void save_checkpoint(RunState state, const Tally& tally, const fs::path& folder) {
+  state.shards = find_shards(folder, state.progress.rounds, tally.options().end, state.parameters.size());
+  state.tally = tally.snapshot();
+  const std::vector<std::string> shards = state.shards;
+  write_state(checkpoint_file(folder), StateKind::snapshot, to_state(std::move(state)));
+  remove_shards(folder, shards);
+}
+
+std::optional<RunState> load_checkpoint(const fs::path& folder) {
+  const fs::path file = checkpoint_file(folder);
+  if (!fs::exists(file)) return std::nullopt;
+  return from_state(StateFile(file, StateKind::snapshot, std::nullopt).load(), file.string());
+}
+
+std::uint64_t checkpoint_rounds(const fs::path& folder) {
+  const fs::path file = checkpoint_file(folder);
+  return fs::exists(file) ? StateFile(file, StateKind::snapshot, std::nullopt).round() : 0;
+}
+
+void save_shard(const Tally& tally, const fs::path& folder) {
+  const TallyOptions& range = tally.options();
+  if (range.begin == range.end) return;
+  write_file_atomically(folder / ShardName{tally.rounds(), range.begin, range.end}.text(), tally.snapshot());
+}
+
+void remove_shards(const fs::path& folder, const std::vector<std::string>& keep) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    std::string name = entry.path().filename().string();
+    if (std::ranges::find(keep, name) != keep.end()) continue;
+    if (name.ends_with(".tmp")) name.resize(name.size() - 4);  // of a process that died while it wrote
+    if (parse_shard_name(name) && entry.is_regular_file()) fs::remove(entry.path());
+  }
+}
+
+void restore_tally(const RunState& state, const fs::path& folder, Tally& tally) {
+  const TallyOptions& range = tally.options();
+  std::vector<std::vector<std::byte>> shards;
+  // The leader's is always among them, so that all ranks compare theirs with the same round.
+  std::vector<std::span<const std::byte>> parts = {state.tally};
+  for (const std::string& name : state.shards) {
+    const auto shard = parse_shard_name(name);
+    if (!shard)
+      throw DataError(
+          fmt::format("'{}' is damaged: it names a shard '{}'", checkpoint_file(folder).string(), name));
+    if (shard->begin < range.end && range.begin < shard->end) shards.push_back(read_file(folder / name));
+  }
+  parts.insert(parts.end(), shards.begin(), shards.end());
+  tally.restore(parts);
+}
+
+}  // namespace signvote

@@ -1,0 +1,308 @@
+#include "engine/grpc/server_engine.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cassert>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/files.h"
+#include "engine/grpc/allow_list.h"
+#include "engine/grpc/vote_desk.h"
+#include "engine/replay.h"
+#include "journal/journal.h"
+#include "signvote/ballot_box.h"
+#include "signvote/error.h"
+#include "signvote/wire.h"
+
+namespace signvote {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kLook = 0.2;  // seconds between two looks at the stop and the allow-list
+constexpr double kFirstReminder = 60;
+constexpr double kLongStep = 600;  // seconds without a look, after which the server is not healthy
+
+}  // namespace
+
+void declare_server_metrics(Metrics& metrics) {
+  using Kind = Metrics::Kind;
+  metrics.declare("signvote_round", Kind::gauge, "Rounds decided since the run began");
+  metrics.declare("signvote_rounds_total", Kind::counter, "Rounds decided by this process");
+  metrics.declare("signvote_workers_connected", Kind::gauge, "Workers with a session");
+  metrics.declare("signvote_ballots_total", Kind::counter, "Ballots by what became of them");
+  metrics.declare("signvote_refused_total", Kind::counter, "Sessions and connections refused, by reason");
+  metrics.declare("signvote_ballot_bytes_total", Kind::counter, "Bytes of ballots counted");
+  metrics.declare("signvote_verdict_bytes_total", Kind::counter, "Bytes of verdicts handed to sessions");
+  metrics.declare("signvote_snapshot_bytes_total", Kind::counter, "Bytes of snapshots handed to sessions");
+  metrics.declare("signvote_seconds_total", Kind::counter, "Where the time goes, by phase");
+  metrics.declare("signvote_test_accuracy", Kind::gauge, "Of the last test");
+  metrics.declare("signvote_error_rate", Kind::gauge, "Mean estimated error rate of a worker's signs");
+}
+
+void add_phase_seconds(Metrics& metrics, const std::string& phase, double seconds) {
+  metrics.add("signvote_seconds_total", seconds, fmt::format("phase=\"{}\"", phase));
+}
+
+class ServerEngine::Impl {
+ public:
+  Impl(ServerEngineOptions options, Metrics& metrics, ParallelFor parallel)
+      : options_(std::move(options)),
+        metrics_(metrics),
+        allow_list_(options_.allow, options_.tally.workers),
+        tally_(options_.tally, std::move(parallel)),
+        box_(tally_, options_.run_id) {}
+
+  ~Impl() {
+    if (desk_) desk_->wake_with({});  // a session may still join while the others are being ended
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  void open(const RunState& fresh, const std::function<void(const RunState&)>& saved,
+            const std::function<void(const Outcome&)>& decided) {
+    const fs::path folder = options_.folder / "journal";
+    if (!Journal::exists(folder)) {
+      RunState start = fresh;
+      start.tally = tally_.snapshot();
+      start.owners.assign(options_.tally.workers, "");
+      Journal::create(folder, to_state(std::move(start)));
+    }
+    journal_.emplace(folder, Journal::Mode::append, options_.log);
+    RunState state = from_state(journal_->snapshot(), folder.string());
+    saved(state);
+    tally_.restore(state.tally);
+    Replay replay(tally_, box_, std::move(state.owners), folder);
+    journal_->replay([&](const JournalEvent& event) {
+      const RoundRecord* record = replay.take(event);
+      if (record == nullptr) return;
+      Outcome outcome{&box_.verdict(), 0, std::vector<BatchLoss>(options_.tally.workers), false};
+      for (const CastBallot& ballot : record->ballots) {
+        if (ballot.message.empty()) continue;
+        outcome.losses[ballot.worker] = {ballot.batch, ballot.loss};
+        count_ballot(ballot.message.size());
+        ++outcome.present;
+      }
+      count_verdict(record->verdict.size());
+      decided(outcome);
+    });
+    owners_at_start_ = replay.owners();
+  }
+
+  /// Listens.
+  void start() {
+    const VoteDeskOptions about{options_.run_id, options_.settings, tally_.size(), options_.rounds,
+                                options_.step};
+    desk_.emplace(about, box_, *journal_, allow_list_, owners_at_start_, metrics_, options_.log);
+    options_.listen.largest_message = most_message_bytes(tally_.size());
+    options_.listen.workers = options_.tally.workers;
+    listen();
+    nlohmann::json ports = {{"port", server_->port()}, {"pid", ::getpid()}};
+    if (options_.metrics_port) {
+      endpoint_.emplace(*options_.metrics_port, metrics_, [this] { return health_problem(); });
+      ports["metrics_port"] = endpoint_->port();
+    }
+    write_file_atomically(options_.folder / "server.json", ports.dump(2) + "\n");
+    options_.log(fmt::format("listens on port {}{}; waits for {} of {} workers a round", server_->port(),
+                             endpoint_ ? fmt::format(", metrics on 127.0.0.1:{}", endpoint_->port()) : "",
+                             quorum(), options_.tally.workers));
+    compare_allow_list();
+  }
+
+  Outcome receive_verdict(bool stop) {
+    Outcome outcome;
+    outcome.stop = stop || !wait_for_ballots();
+    if (outcome.stop) return outcome;
+    VoteDesk::ClosedRound closed;
+    timed("journal", [&] {
+      desk_->close_round();
+      write_ballots();
+      closed = desk_->closed_round();
+    });
+    outcome.present = closed.voted;
+    outcome.losses = std::move(closed.losses);
+    if (outcome.present == 0) return outcome;
+    const std::uint64_t round = box_.round();
+    std::span<const std::byte> verdict;
+    timed("decide", [&] { verdict = box_.close(); });
+    timed("journal", [&] { journal_->append(round, closed.answered, verdict); });
+    timed("publish", [&] {
+      desk_->publish(verdict);
+      server_->wake();
+    });
+    count_verdict(verdict.size());
+    metrics_.add("signvote_rounds_total");
+    metrics_.set("signvote_round", static_cast<double>(tally_.rounds()));
+    show_error_rates();
+    outcome.verdict = &box_.verdict();
+    return outcome;
+  }
+
+  void save(RunState state) {
+    state.owners = desk_->owners();
+    state.tally = tally_.snapshot();
+    const std::uint64_t round = state.progress.rounds;
+    timed("snapshot", [&] {
+      try {
+        journal_->take_snapshot(to_state(std::move(state)), options_.keep, options_.step);
+      } catch (const DataError& error) {
+        options_.log(fmt::format("goes on without the snapshot of round {}: {}", round, error.what()));
+      }
+    });
+  }
+
+  /// Workers that are away have ten seconds to come and hear of the end; those with a session, which may be
+  /// computing, or on a slow link, ten minutes.
+  void finish() {
+    desk_->finish();
+    server_->wake();
+    desk_->wait_until_all_know(10);
+    const Clock::time_point start = Clock::now();
+    bool said = false;
+    while (!server_->wait_for_goodbyes(1) && !options_.stop_requested() && seconds_since(start) < 600)
+      if (!std::exchange(said, true))
+        options_.log(
+            fmt::format("the run is finished; waits for {} workers to hear of it", server_->sessions()));
+  }
+
+  const Tally& tally() const { return tally_; }
+  const Traffic& traffic() const { return traffic_; }
+
+ private:
+  std::uint32_t quorum() const { return options_.quorum != 0 ? options_.quorum : options_.tally.workers; }
+
+  /// False: a stop was asked for.
+  bool wait_for_ballots() {
+    const Clock::time_point opened = Clock::now();
+    double reminder = kFirstReminder;  // seconds until the log says whom the round waits for
+    while (true) {
+      last_look_ = Clock::now();
+      if (options_.stop_requested()) return false;
+      if (server_->stopped_accepting()) listen_again();
+      bool news = desk_->reload_allow_list();
+      if (news) compare_allow_list();
+      for (const MemberRecord& member : desk_->newcomers()) {
+        journal_->append(member);
+        if (desk_->confirm(member)) tally_.forget(member.worker);
+        news = true;
+      }
+      if (news) server_->wake();
+      write_ballots();
+      const double waited = seconds_since(opened);
+      if (waited > reminder) {
+        reminder *= 4;
+        options_.log(fmt::format("round {} waits since {:.0f} s for {}", box_.round() + 1, waited,
+                                 fmt::join(desk_->missing(), ", ")));
+      }
+      const bool overdue = waited >= options_.deadline_seconds;
+      const double patience = overdue ? kLook : std::min(kLook, options_.deadline_seconds - waited);
+      if (desk_->wait_for_votes(overdue ? quorum() : options_.tally.workers, patience)) {
+        add_phase_seconds(metrics_, "wait", seconds_since(opened));
+        return true;
+      }
+    }
+  }
+
+  void write_ballots() {
+    for (const CastBallot& ballot : desk_->take_ballots()) {
+      journal_->append(box_.round(), ballot);
+      if (!ballot.message.empty()) count_ballot(ballot.message.size());
+    }
+  }
+
+  void count_ballot(std::size_t bytes) {
+    ++traffic_.ballots;
+    traffic_.ballot_bytes += bytes;
+  }
+  void count_verdict(std::size_t bytes) {
+    ++traffic_.verdicts;
+    traffic_.verdict_bytes += bytes;
+  }
+
+  void listen() {
+    server_.emplace(options_.listen, *desk_);
+    desk_->wake_with([this] { server_->wake(); });
+  }
+
+  /// On the same port. The workers' sessions are cut, and they come back.
+  void listen_again() {
+    Address address = listen_address(options_.listen);
+    address.port = server_->port();
+    options_.listen.listen = address.text();
+    desk_->wake_with({});
+    server_.reset();
+    listen();
+    options_.log("listens anew; if this happens often, raise the limit of open files (ulimit -n)");
+  }
+
+  void compare_allow_list() {
+    if (desk_->allowed() < quorum())
+      options_.log(fmt::format("the allow-list names {} workers, but a round needs {}: add some",
+                               desk_->allowed(), quorum()));
+  }
+
+  void show_error_rates() {
+    const std::vector<std::int64_t> totals = tally_.total_half_errors();
+    const std::vector<std::string> owners = desk_->owners();
+    for (std::uint32_t m = 0; m < totals.size(); ++m)
+      if (!owners[m].empty() && tally_.rounds_of(m) > 0)
+        metrics_.set("signvote_error_rate",
+                     static_cast<double>(totals[m]) / 2.0 / tally_.rounds_of(m) /
+                         static_cast<double>(tally_.size()),
+                     fmt::format("worker=\"{}\"", escape_label(owners[m])));
+  }
+
+  /// For /healthz, which fails once one step has taken ten minutes. Waiting for workers is healthy.
+  std::string health_problem() const {
+    const double seconds = seconds_since(last_look_);
+    return seconds < kLongStep ? ""
+                               : fmt::format("the server has been busy with one step for {:.0f} s", seconds);
+  }
+
+  void timed(const char* phase, const std::function<void()>& work) {
+    const Clock::time_point start = Clock::now();
+    work();
+    add_phase_seconds(metrics_, phase, seconds_since(start));
+  }
+
+  ServerEngineOptions options_;
+  Metrics& metrics_;
+  AllowList allow_list_;
+  Tally tally_;
+  BallotBox box_;
+  Traffic traffic_;
+  std::vector<std::string> owners_at_start_;
+  std::atomic<Clock::time_point> last_look_ = Clock::now();  // at whether the round can be closed
+  std::optional<Journal> journal_;
+  std::optional<VoteDesk> desk_;
+  std::optional<VoteServer> server_;
+  std::optional<MetricsEndpoint> endpoint_;
+};
+
+ServerEngine::ServerEngine(ServerEngineOptions options, Metrics& metrics, ParallelFor parallel)
+    : impl_(std::make_unique<Impl>(std::move(options), metrics, std::move(parallel))) {}
+ServerEngine::~ServerEngine() = default;
+
+void ServerEngine::open(const RunState& fresh, const std::function<void(const RunState&)>& saved,
+                        const std::function<void(const Outcome&)>& decided) {
+  impl_->open(fresh, saved, decided);
+}
+void ServerEngine::start() { impl_->start(); }
+void ServerEngine::send_ballot(std::uint32_t, const SignVector*, const BatchLoss&) {
+  assert(false && "a server hosts no worker");
+}
+Outcome ServerEngine::receive_verdict(bool stop) { return impl_->receive_verdict(stop); }
+void ServerEngine::save(RunState state) { impl_->save(std::move(state)); }
+void ServerEngine::finish() { impl_->finish(); }
+const Tally& ServerEngine::tally() const { return impl_->tally(); }
+std::vector<std::int64_t> ServerEngine::total_half_errors() const { return impl_->tally().total_half_errors(); }
+Traffic ServerEngine::traffic() const { return impl_->traffic(); }
+
+}  // namespace signvote

@@ -1,0 +1,75 @@
+// The engine of a run whose workers come and go: a central tally, its journal, and sessions with the
+// workers by gRPC over TLS. It hosts no worker.
+//
+//   FOLDER/journal/     see journal.h
+//   FOLDER/server.json  the ports it listens on
+//
+// A round is open until every worker has voted or abstained, or, with a quorum, until that many have
+// voted and the deadline has passed. Ballots are written to the journal as they come. Then: decide;
+// write the verdict and sync; only now does it leave. So whatever a worker has seen, a server that is
+// killed and started again knows too.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "engine/engine.h"
+#include "engine/grpc/vote_server.h"
+#include "report/metrics.h"
+
+namespace signvote {
+
+struct ServerEngineOptions {
+  TallyOptions tally;  // of the whole model: begin is 0
+  std::uint64_t run_id = 0;
+  std::string settings;  // config.toml, for the workers
+  std::uint64_t rounds = 0;
+  float step = 0;  // delta
+  std::filesystem::path folder;
+  VoteServerOptions listen;                    // largest_message and workers are filled in
+  std::optional<std::filesystem::path> allow;  // see allow_list.h
+  std::uint32_t quorum = 0;                    // 0: all workers
+  double deadline_seconds = 0;                 // 0: a round closes as soon as the quorum has voted
+  std::uint64_t keep = UINT64_MAX;             // verdicts
+  std::optional<int> metrics_port;             // 0: any
+  std::function<bool()> stop_requested;        // looked at while waiting
+  std::function<void(const std::string&)> log;  // one line each; from any thread
+};
+
+/// Declares what a server counts.
+void declare_server_metrics(Metrics& metrics);
+
+/// Adds the seconds that a phase of the server's work took.
+void add_phase_seconds(Metrics& metrics, const std::string& phase, double seconds);
+
+class ServerEngine : public Engine {
+ public:
+  /// Throws ConfigError for an allow-list that makes no sense. `metrics` must outlive this.
+  ServerEngine(ServerEngineOptions options, Metrics& metrics, ParallelFor parallel);
+  ~ServerEngine() override;
+
+  std::span<const std::uint32_t> hosted() const override { return {}; }
+  bool leads() const override { return true; }
+  void open(const RunState& fresh, const std::function<void(const RunState&)>& saved,
+            const std::function<void(const Outcome&)>& decided) override;
+  void start() override;
+  void send_ballot(std::uint32_t worker, const SignVector* ballot, const BatchLoss& loss) override;
+  /// The outcome has no verdict if a stop was asked for while it waited.
+  Outcome receive_verdict(bool stop) override;
+  /// Takes a snapshot. One that fails is logged, and the run goes on: the journal has all that is in it.
+  void save(RunState state) override;
+  void finish() override;
+  const Tally& tally() const override;
+  std::vector<std::int64_t> total_half_errors() const override;
+  Traffic traffic() const override;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace signvote

@@ -1,0 +1,472 @@
+#include "engine/grpc/vote_desk.h"
+
+#include <fmt/format.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <utility>
+
+#include "base/text.h"
+#include "engine/grpc/vote.pb.h"
+#include "signvote/error.h"
+#include "signvote/wire.h"
+
+namespace signvote {
+namespace {
+
+constexpr std::uint32_t kProtocol = 2;
+constexpr std::size_t kChunkBytes = 1 << 20;
+constexpr std::size_t kLongestProgram = 64;  // characters of what a worker calls itself, in the log
+
+grpc::ByteBuffer serialised(const v1::ToWorker& message) {
+  const grpc::Slice slice(message.SerializeAsString());
+  return {&slice, 1};
+}
+
+/// A ToWorker with a verdict. Its large part is copied once, into the slice that all sessions share:
+/// protobuf would copy it three times.
+grpc::ByteBuffer serialised_verdict(std::span<const std::byte> bytes, std::uint64_t open_round, float step) {
+  using google::protobuf::io::CodedOutputStream;
+  using google::protobuf::internal::WireFormatLite;
+  const auto tag = [](int field, WireFormatLite::WireType type) { return WireFormatLite::MakeTag(field, type); };
+  v1::Verdict small;
+  small.set_open_round(open_round);
+  small.set_step(step);
+  const std::string head = small.SerializeAsString();
+  const auto length = static_cast<std::uint32_t>(bytes.size());
+  const std::uint32_t message_tag =
+      tag(v1::Verdict::kMessageFieldNumber, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
+  const std::uint32_t inner = static_cast<std::uint32_t>(head.size() + bytes.size() +
+                                                         CodedOutputStream::VarintSize32(message_tag) +
+                                                         CodedOutputStream::VarintSize32(length));
+  std::array<std::uint8_t, 64> prefix;
+  std::uint8_t* at = CodedOutputStream::WriteVarint32ToArray(
+      tag(v1::ToWorker::kVerdictFieldNumber, WireFormatLite::WIRETYPE_LENGTH_DELIMITED), prefix.data());
+  at = CodedOutputStream::WriteVarint32ToArray(inner, at);
+  at = std::ranges::copy(head, at).out;
+  at = CodedOutputStream::WriteVarint32ToArray(message_tag, at);
+  at = CodedOutputStream::WriteVarint32ToArray(length, at);
+  const std::array<grpc::Slice, 2> slices = {
+      grpc::Slice(prefix.data(), static_cast<std::size_t>(at - prefix.data())),
+      grpc::Slice(bytes.data(), bytes.size())};
+  return {slices.data(), slices.size()};
+}
+
+Refusal refuse(Refusal::Kind kind, std::string reason, std::string text) {
+  return {kind, std::move(reason), std::move(text)};
+}
+
+/// For the metrics: what was wrong with a ballot, in a word.
+const char* reason_of(const MessageHeader& expected, std::span<const std::byte> bytes) {
+  MessageHeader header;
+  std::string problem;
+  if (!decode_header(bytes, header, problem) || header.kind != expected.kind) return "malformed";
+  if (header.run_id != expected.run_id) return "wrong_run";
+  if (header.worker != expected.worker) return "wrong_worker";
+  if (header.round != expected.round) return "wrong_round";
+  if (header.size != expected.size) return "wrong_size";
+  return "malformed";
+}
+
+}  // namespace
+
+/// One session: what it has fetched so far. Its calls go to the desk.
+class VoteDesk::WorkerAtDesk : public Session {
+ public:
+  WorkerAtDesk(VoteDesk& owner, std::uint32_t slot, std::string who, std::uint64_t count)
+      : desk(owner), worker(slot), name(std::move(who)), number(count) {}
+  ~WorkerAtDesk() override { desk.leave(*this); }
+  std::optional<Refusal> ballot(v1::Ballot& ballot) override { return desk.answer(*this, ballot); }
+  Next next() override { return desk.next(*this); }
+  std::optional<Refusal> unwanted() override {
+    const std::lock_guard lock(desk.mutex_);
+    return desk.unwanted(*this);
+  }
+
+  VoteDesk& desk;
+  const std::uint32_t worker;
+  const std::string name;
+  const std::uint64_t number;
+  bool welcomed = false;
+  std::shared_ptr<const SnapshotReader> snapshot;  // while it is being fetched
+  std::uint64_t offset = 0;                        // in its parameters
+  std::uint64_t round = 0;                         // the next verdict to be fetched
+  bool told_the_end = false;
+};
+
+VoteDesk::VoteDesk(VoteDeskOptions options, BallotBox& box, const Journal& journal, AllowList allowed,
+                   const std::vector<std::string>& owners, Metrics& metrics,
+                   std::function<void(const std::string&)> log)
+    : options_(std::move(options)),
+      box_(box),
+      journal_(journal),
+      metrics_(metrics),
+      log_(std::move(log)),
+      allow_list_(std::move(allowed)),
+      allowed_(allow_list_.workers()),
+      slots_(owners.size()),
+      published_(box.round()) {
+  for (std::size_t m = 0; m < owners.size(); ++m) slots_[m].owner = owners[m];
+}
+
+void VoteDesk::wake_with(std::function<void()> wake) {
+  const std::lock_guard lock(mutex_);
+  wake_ = std::move(wake);
+}
+
+// --- Joining and leaving -----------------------------------------------------------------------------
+
+std::variant<std::unique_ptr<Session>, Refusal> VoteDesk::join(const std::string& name,
+                                                               const std::string& peer,
+                                                               const v1::Hello& hello) {
+  if (hello.protocol() != kProtocol)
+    return refuse(
+        Refusal::Kind::bad_message, "wrong_version",
+        fmt::format("'{}' speaks protocol {} where {} is spoken; run the same signvote on both sides", name,
+                    hello.protocol(), kProtocol));
+  const auto unknown = [&] {
+    return refuse(Refusal::Kind::not_allowed, "unknown_worker",
+                  fmt::format("'{}' is not on the server's allow-list", name));
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    if (!slot_of(name)) return unknown();
+  }
+  const bool same_history =
+      hello.has_model() && hello.run_id() == options_.run_id && is_of_this_run(hello);  // reads the disk
+  std::unique_ptr<WorkerAtDesk> session;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto worker = slot_of(name);
+    if (!worker) return unknown();
+    Slot& slot = slots_[*worker];
+    session = std::make_unique<WorkerAtDesk>(*this, *worker, name, ++sessions_);
+    // What the worker holds is enough if the verdicts since then are there and fewer than a snapshot's
+    // 32 bits a parameter and the verdicts since that one.
+    const auto latest = journal_.open_snapshot();
+    const bool verdicts_only = same_history && hello.round() >= journal_.oldest() &&
+                               hello.round() <= published_ && hello.round() + 32 >= latest->round();
+    if (!verdicts_only) session->snapshot = latest;
+    session->round = verdicts_only ? hello.round() : latest->round();
+    if (slot.session == 0)
+      metrics_.add("signvote_workers_connected", 1);
+    else if (wake_)
+      wake_();  // the session before this one learns that it is replaced
+    slot.session = session->number;
+    slot.session_name = name;
+    log_(fmt::format("{} ({}, {}) joins as worker {}, with {}", name, peer,
+                     printable(hello.program(), kLongestProgram), *worker,
+                     verdicts_only ? fmt::format("{} verdicts to fetch", published_ - hello.round())
+                                   : fmt::format("the snapshot of round {} to fetch", latest->round())));
+  }
+  changed_.notify_all();
+  return session;
+}
+
+/// A run that was begun anew with the same settings, or whose state came from a backup, has other verdicts.
+bool VoteDesk::is_of_this_run(const v1::Hello& hello) const {
+  if (hello.round() == 0) return true;  // the seed makes that model, and is one of the settings
+  const auto verdict = journal_.verdict(hello.round() - 1);
+  return verdict && XXH3_64bits(verdict->data(), verdict->size()) == hello.last_verdict();
+}
+
+void VoteDesk::refused(const std::string& peer, const Refusal& refusal) {
+  log_(fmt::format("refused {}: {} ({})", peer.empty() ? "somebody" : peer, refusal.text, refusal.reason));
+  metrics_.add("signvote_refused_total", 1, fmt::format("reason=\"{}\"", escape_label(refusal.reason)));
+}
+
+void VoteDesk::leave(const WorkerAtDesk& session) {
+  {
+    const std::lock_guard lock(mutex_);
+    Slot& slot = slots_[session.worker];
+    if (slot.session != session.number) return;
+    slot.session = 0;
+    slot.session_name.clear();
+    metrics_.add("signvote_workers_connected", -1);
+  }
+  log_(fmt::format("{} left", session.name));
+}
+
+std::optional<std::uint32_t> VoteDesk::slot_of(const std::string& name) const {
+  const auto found = allowed_.find(name);
+  return found == allowed_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<Refusal> VoteDesk::unwanted(const WorkerAtDesk& session) const {
+  if (slots_[session.worker].session != session.number)
+    return refuse(Refusal::Kind::replaced, "replaced",
+                  fmt::format("another session took the place of '{}' as worker {}", session.name,
+                              session.worker));
+  if (slot_of(session.name) == session.worker) return std::nullopt;
+  return refuse(Refusal::Kind::not_allowed, "no_longer_allowed",
+                fmt::format("'{}' is no longer on the server's allow-list for worker {}", session.name,
+                            session.worker));
+}
+
+// --- A session's ballot --------------------------------------------------------------------------------
+
+std::optional<Refusal> VoteDesk::answer(const WorkerAtDesk& session, v1::Ballot& ballot) {
+  bool ignored = false;
+  if (const auto refusal = not_now(session, ballot, ignored); refusal || ignored) return refusal;
+  Slot& slot = slots_[session.worker];
+  std::optional<CastBallot> cast;
+  std::string problem;
+  try {
+    const auto bytes = std::as_bytes(std::span(ballot.message()));
+    cast = CastBallot{session.worker, ballot.batch(), ballot.loss(), {bytes.begin(), bytes.end()}};
+    if (!bytes.empty() && !box_.cast(session.worker, bytes, problem)) cast.reset();
+  } catch (...) {
+    done_checking(slot, std::nullopt);
+    throw;
+  }
+  const bool good = cast.has_value();
+  done_checking(slot, std::move(cast));
+  if (good) return std::nullopt;
+  const MessageHeader expected{MessageKind::ballot, options_.run_id, ballot.round(), session.worker,
+                               options_.parameters};
+  return refuse(Refusal::Kind::bad_message,
+                reason_of(expected, std::as_bytes(std::span(ballot.message()))),
+                fmt::format("{}: {}", session.name, problem));
+}
+
+/// Whether a ballot is refused, or ignored, before it is looked at. If neither, its slot is being
+/// checked, and the round is not closed before that is done.
+std::optional<Refusal> VoteDesk::not_now(const WorkerAtDesk& session, const v1::Ballot& ballot,
+                                         bool& ignored) {
+  const std::lock_guard lock(mutex_);
+  Slot& slot = slots_[session.worker];
+  ignored = slot.session != session.number;  // that session is being ended
+  if (ignored) return std::nullopt;
+  if (auto refusal = unwanted(session)) return refusal;
+  if (!session.welcomed)
+    return refuse(Refusal::Kind::bad_message, "no_welcome",
+                  fmt::format("{}: a ballot before the welcome", session.name));
+  const bool of_this_round = ballot.round() == published_;
+  const bool late = ballot.round() < published_ || (of_this_round && closing_);
+  const bool duplicate = of_this_round && (slot.checking || slot.answer);
+  if (late || duplicate) {
+    const char* what = late ? "late" : "duplicate";
+    // One line a round, because a worker that sends them without end must not fill the disk. The metrics
+    // count all.
+    if (std::exchange(slot.complained, published_) != published_)
+      log_(fmt::format("{}: a {} ballot for round {} is not counted", session.name, what,
+                       ballot.round() + 1));
+    metrics_.add("signvote_ballots_total", 1, fmt::format("result=\"{}\"", what));
+    ignored = true;
+    return std::nullopt;
+  }
+  if (!of_this_round)
+    return refuse(Refusal::Kind::bad_message, "wrong_round",
+                  fmt::format("{}: a ballot for round {} while round {} is open", session.name,
+                              ballot.round() + 1, published_ + 1));
+  slot.checking = true;
+  return std::nullopt;
+}
+
+void VoteDesk::done_checking(Slot& slot, std::optional<CastBallot> cast) {
+  {
+    const std::lock_guard lock(mutex_);
+    slot.checking = false;
+    if (cast) {
+      const std::size_t bytes = cast->message.size();
+      metrics_.add("signvote_ballots_total", 1, bytes == 0 ? "result=\"abstained\"" : "result=\"counted\"");
+      metrics_.add("signvote_ballot_bytes_total", static_cast<double>(bytes));
+      const BatchLoss loss = bytes == 0 ? BatchLoss{} : BatchLoss{cast->batch, cast->loss};
+      slot.answer = Answer{bytes != 0, loss, std::move(cast)};
+    }
+  }
+  changed_.notify_all();
+}
+
+// --- What a session fetches ----------------------------------------------------------------------------
+
+Session::Next VoteDesk::next(WorkerAtDesk& session) {
+  std::uint64_t open_round = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    Slot& slot = slots_[session.worker];
+    if (const auto refusal = unwanted(session)) return *refusal;
+    if (slot.owner != session.name && !finished_) return Session::Nothing{};
+    open_round = published_;
+    if (!std::exchange(session.welcomed, true)) return welcome(session);
+    if (!session.snapshot && session.round + 1 == open_round && newest_.Valid()) {
+      ++session.round;
+      metrics_.add("signvote_verdict_bytes_total", static_cast<double>(newest_.Length()));
+      return newest_;
+    }
+    if (!session.snapshot && session.round == open_round) {
+      if (!finished_) return Session::Nothing{};
+      if (std::exchange(session.told_the_end, true)) {
+        slot.heard_finish = true;
+        changed_.notify_all();
+        return Session::Goodbye{};
+      }
+      v1::ToWorker message;
+      message.mutable_finished()->set_rounds(open_round);
+      return serialised(message);
+    }
+  }
+  try {
+    return session.snapshot ? next_chunk(session) : next_verdict(session, open_round);
+  } catch (const std::exception& error) {
+    return refuse(Refusal::Kind::shutting_down, "journal", error.what());
+  }
+}
+
+grpc::ByteBuffer VoteDesk::welcome(const WorkerAtDesk& session) const {
+  v1::ToWorker message;
+  v1::Welcome& welcome = *message.mutable_welcome();
+  welcome.set_config(options_.settings);
+  welcome.set_run_id(options_.run_id);
+  welcome.set_worker(session.worker);
+  welcome.set_parameters(options_.parameters);
+  welcome.set_rounds(options_.rounds);
+  welcome.set_snapshot(session.snapshot != nullptr);
+  welcome.set_round(session.round);
+  welcome.set_open_round(published_);
+  // Where there is nothing left to vote on it need not compute a gradient.
+  welcome.set_voted(slots_[session.worker].answer.has_value() || closing_ || published_ >= options_.rounds);
+  return serialised(message);
+}
+
+Session::Next VoteDesk::next_chunk(WorkerAtDesk& session) {
+  const std::uint64_t left = session.snapshot->parameter_bytes() - session.offset;
+  std::vector<std::byte> data(std::min<std::uint64_t>(left, kChunkBytes));
+  session.snapshot->read(session.offset, data);
+  session.offset += data.size();
+  if (data.size() == left) session.snapshot.reset();
+  v1::ToWorker message;
+  message.mutable_chunk()->set_data(data.data(), data.size());
+  metrics_.add("signvote_snapshot_bytes_total", static_cast<double>(data.size()));
+  return serialised(message);
+}
+
+Session::Next VoteDesk::next_verdict(WorkerAtDesk& session, std::uint64_t open_round) {
+  const auto verdict = journal_.verdict(session.round);
+  if (!verdict)
+    return refuse(
+        Refusal::Kind::shutting_down, "verdict_dropped",
+        fmt::format("{} is so slow that the verdict of round {} was dropped (--keep); it can join again",
+                    session.name, session.round + 1));
+  ++session.round;
+  metrics_.add("signvote_verdict_bytes_total", static_cast<double>(verdict->size()));
+  return serialised_verdict(*verdict, open_round, options_.step);
+}
+
+// --- The server's thread -------------------------------------------------------------------------------
+
+bool VoteDesk::wait_for_votes(std::uint32_t votes, double seconds) {
+  std::unique_lock lock(mutex_);
+  const auto enough = [this, votes] {
+    const auto voted = [](const Slot& slot) { return slot.answer && slot.answer->voted; };
+    return std::ranges::all_of(slots_, [](const Slot& slot) { return slot.answer.has_value(); }) ||
+           std::ranges::count_if(slots_, voted) >= votes;
+  };
+  const auto something_to_do = [this] {
+    return std::ranges::any_of(slots_, [](const Slot& slot) {
+      return slot.waits_for_owner() || (slot.answer && slot.answer->to_take);
+    });
+  };
+  changed_.wait_for(lock, std::chrono::duration<double>(seconds),
+                    [&] { return enough() || something_to_do(); });
+  return enough();
+}
+
+std::vector<CastBallot> VoteDesk::take_ballots() {
+  const std::lock_guard lock(mutex_);
+  std::vector<CastBallot> ballots;
+  for (Slot& slot : slots_)
+    if (slot.answer && slot.answer->to_take)
+      ballots.push_back(*std::exchange(slot.answer->to_take, std::nullopt));
+  return ballots;
+}
+
+std::vector<std::string> VoteDesk::missing() {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> names;
+  for (const auto& [name, worker] : allowed_)
+    if (!slots_[worker].answer) names.push_back(name);
+  return names;
+}
+
+std::vector<MemberRecord> VoteDesk::newcomers() {
+  const std::lock_guard lock(mutex_);
+  std::vector<MemberRecord> members;
+  for (std::uint32_t m = 0; m < slots_.size(); ++m)
+    if (slots_[m].waits_for_owner()) members.push_back({m, slots_[m].session_name});
+  return members;
+}
+
+bool VoteDesk::confirm(const MemberRecord& member) {
+  const std::lock_guard lock(mutex_);
+  const std::string before = std::exchange(slots_[member.worker].owner, member.name);
+  return !before.empty() && before != member.name;
+}
+
+std::vector<std::string> VoteDesk::owners() {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> names;
+  for (const Slot& slot : slots_) names.push_back(slot.owner);
+  return names;
+}
+
+void VoteDesk::close_round() {
+  std::unique_lock lock(mutex_);
+  closing_ = true;
+  changed_.wait(lock, [this] { return std::ranges::none_of(slots_, &Slot::checking); });
+}
+
+VoteDesk::ClosedRound VoteDesk::closed_round() {
+  const std::lock_guard lock(mutex_);
+  ClosedRound closed;
+  closed.losses.resize(slots_.size());
+  for (std::uint32_t m = 0; m < slots_.size(); ++m) {
+    if (!slots_[m].answer) continue;
+    closed.answered.push_back(m);
+    closed.losses[m] = slots_[m].answer->loss;
+    if (slots_[m].answer->voted) ++closed.voted;
+  }
+  return closed;
+}
+
+void VoteDesk::publish(std::span<const std::byte> verdict) {
+  const std::lock_guard lock(mutex_);
+  for (Slot& slot : slots_) slot.answer.reset();
+  ++published_;
+  closing_ = false;
+  newest_ = serialised_verdict(verdict, published_, options_.step);
+}
+
+void VoteDesk::finish() {
+  const std::lock_guard lock(mutex_);
+  finished_ = true;
+}
+
+void VoteDesk::wait_until_all_know(double seconds) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] {
+    for (std::uint32_t m = 0; m < slots_.size(); ++m)
+      if (!slots_[m].heard_finish && slot_of(slots_[m].owner) == m) return false;
+    return true;
+  });
+}
+
+bool VoteDesk::reload_allow_list() {
+  try {
+    if (!allow_list_.reload()) return false;
+  } catch (const ConfigError& error) {
+    log_(fmt::format("the changed allow-list is not used: {}", error.what()));
+    return false;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    allowed_ = allow_list_.workers();
+  }
+  log_("the allow-list was changed");
+  return true;
+}
+
+}  // namespace signvote

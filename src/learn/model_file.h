@@ -1,0 +1,25 @@
+// model.pt: a state dict as Python's torch.load reads it.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "learn/models.h"
+
+namespace signvote {
+
+/// Writes parameters and buffers (BatchNorm's statistics), by name. Whole or not at all.
+void save_model(Net& net, const std::filesystem::path& path);
+
+/// Loads them back. Throws DataError naming the file and the first tensor that is missing, unknown, or
+/// of another shape.
+void load_model(Net& net, const std::filesystem::path& path);
+
+/// The (model, data set) whose network the file fits; DataError if none does.
+struct ModelKind {
+  std::string model;
+  std::string dataset;
+};
+ModelKind identify_model(const std::filesystem::path& path);
+
+}  // namespace signvote

@@ -1,0 +1,290 @@
+// A whole run without torch: a server's engine and worker sessions over TLS in one process, against the
+// local engine with the same ballots. The server is stopped and opened again on the way.
+#include "engine/grpc/server_engine.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <thread>
+
+#include "base/files.h"
+#include "engine/local/local_engine.h"
+#include "engine/vote_fakes.h"
+#include "signvote/error.h"
+#include "signvote/worker_session.h"
+
+namespace signvote {
+namespace {
+
+constexpr std::size_t kSize = 1000;
+constexpr std::uint32_t kWorkers = 3;
+constexpr std::uint64_t kRunId = 42;
+constexpr float kStep = 0.25F;
+
+TallyOptions tally_options() { return {Method::it, kWorkers, 0, kSize, 3, 10}; }
+
+/// A worker's gradient at x: towards a target of its own, with zeros; worker 1 has none in round 4.
+std::optional<SignVector> ballot_at(std::span<const float> x, std::uint32_t worker, std::uint64_t round) {
+  if (worker == 1 && round == 4) return std::nullopt;
+  std::vector<float> gradient(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const auto wave = static_cast<float>((i * (worker + 2) + 7 * round) % 11);
+    gradient[i] = wave == 0 ? 0 : x[i] - wave + 3 * static_cast<float>(worker);
+  }
+  SignVector ballot;
+  EXPECT_FALSE(pack(gradient, ballot));
+  return ballot;
+}
+
+BatchLoss loss_of(std::uint32_t worker, std::uint64_t round) {
+  return {10 + worker, static_cast<double>(round) + 0.5 * worker};
+}
+
+/// What the rounds of a run came to.
+struct History {
+  std::vector<SignVector> verdicts;
+  std::vector<std::vector<BatchLoss>> losses;
+  std::vector<float> x = std::vector<float>(kSize);
+
+  void take(const Outcome& outcome) {
+    verdicts.push_back(*outcome.verdict);
+    losses.push_back(outcome.losses);
+    step(x, *outcome.verdict, kStep);
+  }
+};
+
+History local_run(std::uint64_t rounds) {
+  TemporaryFolder folder;
+  LocalEngine engine(tally_options(), kRunId, folder.path());
+  History history;
+  for (std::uint64_t round = 0; round < rounds; ++round) {
+    std::vector<std::optional<SignVector>> ballots;
+    for (std::uint32_t m = 0; m < kWorkers; ++m) ballots.push_back(ballot_at(history.x, m, round));
+    for (std::uint32_t m = 0; m < kWorkers; ++m)
+      engine.send_ballot(m, ballots[m] ? &*ballots[m] : nullptr,
+                         ballots[m] ? loss_of(m, round) : BatchLoss{});
+    history.take(engine.receive_verdict(false));
+  }
+  return history;
+}
+
+/// A server's run, which can be left and opened again.
+class ServerRun {
+ public:
+  ServerRun(const std::filesystem::path& folder, std::uint64_t rounds, int port)
+      : folder_(folder), rounds_(rounds) {
+    declare_server_metrics(metrics_);
+    ServerEngineOptions options;
+    options.tally = tally_options();
+    options.run_id = kRunId;
+    options.settings = "a = 1";
+    options.rounds = rounds;
+    options.step = kStep;
+    options.folder = folder;
+    options.listen = server_options();
+    options.listen.listen = "127.0.0.1:" + std::to_string(port);
+    write_file_atomically(folder / "allow.toml", std::string_view("ann = 0\nbob = 1\ncarol = 2\n"));
+    options.allow = folder / "allow.toml";
+    options.stop_requested = [this] { return stop_.load(); };
+    options.log = [](const std::string&) {};
+    engine_ = std::make_unique<ServerEngine>(std::move(options), metrics_, ParallelFor{});
+  }
+
+  void open() {
+    RunState fresh;
+    fresh.run_id = kRunId;
+    fresh.parameters.assign(kSize, 0.0F);
+    engine_->open(
+        fresh,
+        [this](const RunState& saved) {
+          EXPECT_EQ(saved.run_id, kRunId);
+          history.x = saved.parameters;
+          first = round = saved.progress.rounds;
+        },
+        [this](const Outcome& outcome) {
+          history.take(outcome);
+          ++round;
+        });
+    engine_->start();
+  }
+
+  int port() const {
+    const std::string text = read_text_file(folder_ / "server.json");
+    return std::stoi(text.substr(text.find("\"port\":") + 7));
+  }
+
+  /// Until so many rounds are decided, saving after every third.
+  void go(std::uint64_t until) {
+    while (round < until) {
+      const Outcome outcome = engine_->receive_verdict(false);
+      ASSERT_NE(outcome.verdict, nullptr);
+      history.take(outcome);
+      if (++round % 3 == 0) save();
+    }
+  }
+  void save() {
+    RunState state;
+    state.run_id = kRunId;
+    state.progress.rounds = round;
+    state.parameters = history.x;
+    engine_->save(std::move(state));
+  }
+  void stop() { stop_ = true; }
+  ServerEngine& engine() { return *engine_; }
+
+  History history;
+  std::uint64_t first = 0;  // the round of the saved state
+  std::uint64_t round = 0;
+
+ private:
+  std::filesystem::path folder_;
+  std::uint64_t rounds_;
+  std::atomic<bool> stop_ = false;
+  Metrics metrics_;
+  std::unique_ptr<ServerEngine> engine_;
+};
+
+WorkerSessionOptions session_options(int port, const std::string& name) {
+  WorkerSessionOptions options;
+  options.connect = "127.0.0.1:" + std::to_string(port);
+  const KeyPair keys = certificates().pair("ours", name);
+  options.certificate = keys.certificate;
+  options.key = keys.key;
+  options.authority = certificates().authority("ours");
+  options.program = "a test";
+  return options;
+}
+
+/// Works until the run is finished; the parameters it then has.
+std::vector<float> work(WorkerSession& session) {
+  using Event = WorkerSession::Event;
+  const JoinedRun run = session.join();
+  std::vector<float> x(run.parameters, -1);
+  while (true) {
+    const Event event = session.next(x);
+    if (event == Event::finished || event == Event::stopped) return x;
+    if (event != Event::vote) continue;
+    const auto ballot = ballot_at(x, run.worker, session.round());
+    const BatchLoss loss = loss_of(run.worker, session.round());
+    if (ballot)
+      session.vote(*ballot, loss.samples, loss.loss);
+    else
+      session.abstain();
+  }
+}
+
+TEST(ServerEngine, gives_the_local_engines_verdicts_also_after_restarts) {
+  constexpr std::uint64_t kRounds = 12;
+  const History expected = local_run(kRounds);
+  TemporaryFolder folder;
+  auto server = std::make_unique<ServerRun>(folder.path(), kRounds, 0);
+  server->open();
+  const int port = server->port();
+  std::vector<std::vector<float>> models(kWorkers);
+  std::vector<std::jthread> workers;
+  const char* names[] = {"ann", "bob", "carol"};
+  for (std::uint32_t m = 0; m < kWorkers; ++m)
+    workers.emplace_back([&, m] {
+      WorkerSession session(session_options(port, names[m]));
+      EXPECT_EQ(session.join().worker, m);
+      EXPECT_EQ(session.join().settings, "a = 1");
+      EXPECT_EQ(session.join().rounds, kRounds);
+      models[m] = work(session);
+    });
+  for (const std::uint64_t until : {std::uint64_t{4}, std::uint64_t{5}, std::uint64_t{9}}) {
+    server->go(until);
+    server.reset();  // with a ballot or two in its log
+    server = std::make_unique<ServerRun>(folder.path(), kRounds, port);
+    server->open();
+    EXPECT_EQ(server->round, until) << "every decided round is there";
+    EXPECT_EQ(server->first, until / 3 * 3) << "from the last snapshot on";
+  }
+  server->go(kRounds);
+  server->engine().finish();
+  workers.clear();
+  EXPECT_EQ(server->history.x, expected.x);
+  for (const auto& model : models) EXPECT_EQ(model, expected.x);
+  const std::size_t replayed = expected.verdicts.size() - server->history.verdicts.size();
+  for (std::size_t i = 0; i < server->history.verdicts.size(); ++i) {
+    EXPECT_EQ(server->history.verdicts[i], expected.verdicts[replayed + i]) << i;
+    EXPECT_EQ(server->history.losses[i], expected.losses[replayed + i]) << i;
+  }
+}
+
+TEST(ServerEngine, a_stop_that_is_asked_for_decides_nothing) {
+  TemporaryFolder folder;
+  ServerRun server(folder.path(), 5, 0);
+  server.open();
+  std::jthread stopper([&] { server.stop(); });
+  const Outcome outcome = server.engine().receive_verdict(false);
+  EXPECT_TRUE(outcome.stop);
+  EXPECT_EQ(outcome.verdict, nullptr);
+  EXPECT_TRUE(server.engine().receive_verdict(true).stop);
+}
+
+TEST(WorkerSession, stops_while_it_waits) {
+  for (const bool joined : {false, true}) {
+    TemporaryFolder folder;
+    std::optional<ServerRun> server;
+    int port = 1;  // where nobody listens
+    if (joined) {
+      server.emplace(folder.path(), 5, 0);
+      server->open();
+      port = server->port();
+    }
+    WorkerSession session(session_options(port, "ann"));
+    std::jthread runs_the_server([&] {
+      if (!server) return;
+      EXPECT_TRUE(server->engine().receive_verdict(false).stop);
+    });
+    std::atomic<bool> voted = false;
+    std::jthread stopper([&] {
+      while (joined && !voted) std::this_thread::yield();
+      session.stop();
+    });
+    std::vector<float> x(session.join().parameters);
+    EXPECT_EQ(x.size(), joined ? kSize : 0U);
+    while (session.next(x) == WorkerSession::Event::vote) {
+      session.abstain();
+      voted = true;
+    }
+    if (server) server->stop();
+  }
+}
+
+TEST(WorkerSession, gives_up_and_says_why) {
+  WorkerSessionOptions options = session_options(1, "ann");
+  options.give_up_seconds = 0;
+  std::vector<std::string> log;
+  options.log = [&](const std::string& line) { log.push_back(line); };
+  WorkerSession session(options);
+  EXPECT_THROW(session.join(), EngineError);
+  options.connect = "nowhere";
+  EXPECT_THROW(WorkerSession{options}, ConfigError);
+  options = {};
+  options.connect = "192.0.2.1:7000";
+  EXPECT_THROW(WorkerSession{options}, ConfigError) << "without TLS";
+}
+
+TEST(WorkerSession, that_is_not_wanted_throws) {
+  TemporaryFolder folder;
+  ServerRun server(folder.path(), 5, 0);
+  server.open();
+  write_file_atomically(folder / "allow.toml", std::string_view("bob = 1\n"));
+  std::jthread runs_the_server(
+      [&] { EXPECT_TRUE(server.engine().receive_verdict(false).stop); });  // reads the list again
+  WorkerSession session(session_options(server.port(), "ann"));
+  EXPECT_THROW(
+      {
+        std::vector<float> x(session.join().parameters);
+        while (session.next(x) == WorkerSession::Event::vote) session.abstain();
+      },
+      EngineError);
+  server.stop();
+}
+
+}  // namespace
+}  // namespace signvote
