@@ -101,7 +101,7 @@ class Computing {
   void send(const mpi::MessageId& id, const mpi::Shard& to, mpi::EncodedSlice& slice,
             std::vector<std::byte>& message) {
     mpi::encode_slice(mpi::slice(ballot_, to), slice);
-    const mpi::SentBallot ballot{{1, 0.0}, &slice};
+    const mpi::SentBallot ballot{{}, &slice};
     mpi::encode_ballots(id, false, {&ballot, 1}, message);
   }
 
@@ -123,7 +123,7 @@ void vote(const MpiSession& session, std::size_t size, std::size_t rounds) {
   const std::uint32_t ranks = session.size();
   std::vector<std::vector<std::uint32_t>> hosts;
   for (std::uint32_t r = 0; r < ranks; ++r) hosts.push_back({r});
-  MpiEngine engine(session, {{Method::it, ranks, 0, size, kInitialRounds, 10}, kRunId, "", hosts, {}, {}});
+  MpiEngine engine(session, {{Method::it, ranks, 0, size, kInitialRounds, 10}, kRunId, {}, hosts, {}, {}});
   std::vector<SignVector> ballots(kInitialRounds);
   for (std::uint32_t i = 0; i < kInitialRounds; ++i)
     if (pack(random_gradient(size, session.rank(), i), ballots[i])) throw EngineError("not a gradient");

@@ -37,7 +37,7 @@ struct MessageHeader {
 };
 
 /// The most bytes that a message of `size` coordinates can have.
-constexpr std::size_t most_message_bytes(std::uint64_t size) {
+constexpr std::uint64_t most_message_bytes(std::uint64_t size) {
   return kHeaderBytes + 2 * (size / 8 + (size % 8 != 0));
 }
 

@@ -71,10 +71,11 @@ class Run {
     }
     const bool finished = progress_.rounds == config_.rounds;
     if (record_ && (finished || stopped)) record_->write_model();
-    if (record_ && finished)
-      record_->write_summary(progress(), engine_->tally(), engine_->total_half_errors(),
-                             outside_gradients_share());
-    if (finished) engine_->finish();
+    if (finished) {
+      const std::vector<std::int64_t> totals = engine_->total_half_errors();
+      if (record_) record_->write_summary(progress(), engine_->tally(), totals, outside_gradients_share());
+      engine_->finish();
+    }
     return {finished, progress_.rounds};
   }
 

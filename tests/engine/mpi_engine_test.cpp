@@ -12,8 +12,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
-#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -24,6 +22,7 @@
 #include "engine/mpi/messages.h"
 #include "engine/mpi/mpi_calls.h"
 #include "signvote/error.h"
+#include "signvote/wire.h"
 #include "temporary_folder.h"
 
 namespace signvote {
@@ -65,8 +64,7 @@ Round random_round(std::size_t size, std::uint32_t workers, std::mt19937_64& ran
       ballot.negative()[w] = (truth[w] ^ wrong) & present;
     }
     round.ballots.push_back(std::move(ballot));
-    round.losses.push_back(
-        {static_cast<std::uint32_t>(random() % 50), static_cast<double>(random() % 1000) / 7});
+    round.losses.push_back({1 + m, static_cast<double>(random() % 1000) / 7});
   }
   const bool nobody = random() % 20 == 0;
   const auto alone = static_cast<std::uint32_t>(random() % (3 * workers));
@@ -118,53 +116,52 @@ std::vector<Traffic> traffic_of_all(const Traffic& mine) {
   return all;
 }
 
-/// What the shards of `parts` ranks would be.
+/// The shards that `parts` ranks would have of this tally.
 std::vector<Tally> cut(const Tally& whole, std::uint32_t parts) {
-  std::vector<Tally> tallies;
+  std::vector<Tally> shards;
   const std::vector<std::byte> bytes = whole.snapshot();
   for (std::uint32_t r = 0; r < parts; ++r) {
     TallyOptions options = whole.options();
     const mpi::Shard shard = mpi::shard_of(whole.size(), parts, r);
     options.begin = shard.begin;
     options.end = shard.end;
-    tallies.emplace_back(options).restore(bytes);
+    Tally part(options);
+    part.restore(bytes);
+    shards.push_back(std::move(part));
   }
-  return tallies;
+  return shards;
 }
 
-/// Returns when every rank has called it.
-void wait_for_all() { session->first_problem(""); }
-
-/// A folder of rank 0's that all ranks see.
+/// A folder that all ranks see, until all of them leave it.
 class SharedFolder {
  public:
-  SharedFolder() : path_(session->of_leader(mine_ ? mine_->path().string() : "")) {}
-  ~SharedFolder() { wait_for_all(); }  // nobody uses it any more
-
+  SharedFolder() {
+    if (session->leads()) own_.emplace();
+    path_ = session->of_leader(own_ ? own_->path().string() : "");
+  }
+  ~SharedFolder() { session->first_problem(""); }
+  SharedFolder(const SharedFolder&) = delete;
+  SharedFolder& operator=(const SharedFolder&) = delete;
   const std::filesystem::path& path() const { return path_; }
 
  private:
-  std::optional<TemporaryFolder> mine_ =
-      session->leads() ? std::make_optional<TemporaryFolder>() : std::nullopt;
+  std::optional<TemporaryFolder> own_;
   std::filesystem::path path_;
 };
 
 RunState state_of(const Tally& whole) {
   RunState state;
   state.progress.rounds = whole.rounds();
-  state.progress.absences = 7;
   state.parameters.resize(whole.size());
   return state;
 }
 
-void open(MpiEngine& engine, const Tally& expected) {
-  bool found = false;
-  engine.open(
-      {}, [&](const RunState& saved) { found = saved.progress.rounds == expected.rounds(); },
-      [](const Outcome&) { require(false, "a round that was decided since"); });
-  require(found, "what was saved");
-  engine.start();
-  require(engine.total_half_errors() == expected.total_half_errors(), "the totals after restoring");
+/// What `parts` ranks would have saved after this round.
+void save_as(const Tally& whole, std::uint32_t parts, const std::filesystem::path& folder) {
+  if (!session->leads()) return;
+  const std::vector<Tally> shards = cut(whole, parts);
+  for (std::uint32_t r = 1; r < parts; ++r) save_shard(shards[r], folder);
+  save_checkpoint(state_of(whole), shards[0], folder);
 }
 
 void decides_what_one_process_decides(std::uint64_t seed, std::size_t size, std::size_t rounds) {
@@ -176,60 +173,48 @@ void decides_what_one_process_decides(std::uint64_t seed, std::size_t size, std:
   const MpiEngineOptions mpi_options{options, seed, folder.path(), random_hosts(workers, random), {}, {}};
   ThreadPool pool(2);
   LocalEngine local(options, seed, "unused");
-  std::uint64_t ballots = 0, verdicts = 0;
-  const auto play_some = [&](MpiEngine& engine, std::size_t count) {
-    ballots = verdicts = 0;
-    for (std::size_t t = 0; t < count; ++t) {
-      const std::string where =
-          fmt::format("seed {} size {} workers {} round {}", seed, size, workers, local.tally().rounds());
-      const Round round = random_round(size, workers, random);
-      const auto stopper = static_cast<std::uint32_t>(random() % (8 * session->size()));
-      const Outcome got = play(engine, round, pool, session->rank() == stopper);
-      const Outcome expected = play(local, round, pool, stopper < session->size());
-      require_same(got, expected, where);
-      require(engine.tally().rounds() == local.tally().rounds(), "the rounds counted, " + where);
-      require(engine.tally().weighted() == local.tally().weighted(), "whether it is weighted, " + where);
-      ballots += expected.present;
-      verdicts += expected.present > 0 ? 1 : 0;
-      if (got.verdict == nullptr) continue;  // ranks tell each other their traffic with the verdict
-      for (const Traffic& traffic : traffic_of_all(engine.traffic()))
-        require(traffic == engine.traffic(), "the traffic, " + where);
-      require(engine.traffic().ballots == ballots, "the ballots counted, " + where);
-      require(engine.traffic().verdicts == verdicts, "the verdicts counted, " + where);
-    }
-    require(engine.tally().snapshot() == cut(local.tally(), session->size())[session->rank()].snapshot(),
-            "the snapshot");
-  };
-
   MpiEngine engine(*session, mpi_options, pool.parallel_for());
   require(engine.leads() == (session->rank() == 0), "who leads");
-  engine.open(
-      {}, [](const RunState&) { require(false, "something was saved"); },
-      [](const Outcome&) { require(false, "something was decided"); });
-  engine.start();
-  play_some(engine, rounds / 3);
-  require((engine.traffic().verdict_bytes > 0) == (session->size() > 1 && verdicts > 0),
-          "nothing goes from a rank to itself");
-  engine.save(state_of(local.tally()));
+  std::uint64_t ballots = 0;
+  const auto play_both = [&](MpiEngine& one, std::size_t t) {
+    const std::string where = fmt::format("seed {} size {} workers {} round {}", seed, size, workers, t);
+    const Round round = random_round(size, workers, random);
+    const auto stopper = static_cast<std::uint32_t>(random() % (8 * session->size()));
+    const Outcome got = play(one, round, pool, session->rank() == stopper);
+    const Outcome expected = play(local, round, pool, stopper < session->size());
+    require_same(got, expected, where);
+    require(one.tally().weighted() == local.tally().weighted(), "whether it is weighted, " + where);
+    ballots += expected.present;
+    if (expected.verdict == nullptr) return;  // the ranks tell each other with the verdict
+    for (const Traffic& traffic : traffic_of_all(one.traffic()))
+      require(traffic == one.traffic(), "the traffic, " + where);
+    require(one.traffic().ballots == ballots, "the ballots counted, " + where);
+  };
+  for (std::size_t t = 0; t < rounds / 2; ++t) play_both(engine, t);
   require(engine.total_half_errors() == local.total_half_errors(), "the totals");
-  wait_for_all();  // rank 0 is the last to save
+  require(engine.traffic().verdicts == local.tally().rounds(), "the verdicts counted");
+  require((engine.traffic().verdict_bytes > 0) == (session->size() > 1),
+          "nothing goes from a rank to itself");
+  require(engine.tally().snapshot() == cut(local.tally(), session->size())[session->rank()].snapshot(),
+          "the snapshot");
 
-  MpiEngine resumed(*session, mpi_options);
-  open(resumed, local.tally());
-  play_some(resumed, rounds / 3);
-
-  // The rest of the run, restored from the shards of another number of ranks.
-  const std::vector<Tally> parts = cut(local.tally(), 1 + static_cast<std::uint32_t>(random() % 9));
-  wait_for_all();  // all have read what was saved before
-  if (session->leads()) {
-    for (std::size_t i = 1; i < parts.size(); ++i)
-      if (parts[i].size() > 0) save_shard(parts[i], folder.path());
-    save_checkpoint(state_of(local.tally()), parts[0], folder.path());
+  // Twice it goes on from what was saved: by these ranks, then by another number of ranks.
+  for (const bool by_others : {false, true}) {
+    if (by_others)
+      save_as(local.tally(), 1 + static_cast<std::uint32_t>(random() % 9), folder.path());
+    else
+      engine.save(state_of(local.tally()));
+    session->first_problem("");  // rank 0 is the last to save
+    MpiEngine resumed(*session, mpi_options);
+    std::uint64_t found = 0;
+    resumed.open(
+        {}, [&](const RunState& state) { found = state.progress.rounds; }, [](const Outcome&) {});
+    resumed.start();
+    require(found == local.tally().rounds(), "the saved state");
+    require(resumed.total_half_errors() == local.total_half_errors(), "the totals after restoring");
+    ballots = 0;
+    for (std::size_t t = 0; t < rounds / 4; ++t) play_both(resumed, rounds / 2 + t);
   }
-  wait_for_all();
-  MpiEngine spread(*session, mpi_options);
-  open(spread, local.tally());
-  play_some(spread, rounds / 3);
 }
 
 /// What a rank sends must not grow with the number of ranks, except for what is around the signs.
@@ -237,7 +222,7 @@ void sends_no_more_with_more_ranks() {
   const std::uint32_t ranks = session->size();
   const std::size_t size = 64'000;
   std::mt19937_64 random(1);
-  MpiEngine engine(*session, {{Method::it, ranks, 0, size, 2, 10}, 1, "unused", one_each(), {}, {}});
+  MpiEngine engine(*session, {{Method::it, ranks, 0, size, 2, 10}, 1, {}, one_each(), {}, {}});
   Round round = random_round(size, ranks, random);
   for (std::uint32_t m = 0; m < ranks; ++m) {
     round.present[m] = &round.ballots[m];
@@ -286,7 +271,7 @@ void waits_quietly() {
   int told = 0, looks = 0;
   Clock::time_point first_look, begun;
   long first_sleep = 0;
-  MpiEngineOptions options{{Method::it, ranks, 0, 1000, 2, 10}, 3, "unused", one_each(), {}, {}, kPatience};
+  MpiEngineOptions options{{Method::it, ranks, 0, 1000, 2, 10}, 3, {}, one_each(), {}, {}, kPatience};
   options.stop_while_waiting = [&] {
     ++told;
     require(asked, "told of a stop that nobody asked for");
@@ -315,7 +300,7 @@ void waits_quietly() {
     begun = Clock::now();
     play(engine, random_round(1000, ranks, random), pool, false);
   };
-  wait_for_all();
+  session->first_problem("");    // all meet
   if (slow) wait_for_reports();  // of kLooks looks
   play_one();
   require(told == 0, "told of a stop that nobody asked for");
@@ -335,7 +320,7 @@ std::vector<std::byte> ballot_message(const mpi::MessageId& id, SignView signs) 
   mpi::EncodedSlice slice;
   mpi::encode_slice(signs, slice);
   std::vector<std::byte> bytes;
-  mpi::encode_ballots(id, false, std::vector<mpi::SentBallot>{{{1, 0.0}, &slice}}, bytes);
+  mpi::encode_ballots(id, false, std::vector<mpi::SentBallot>{{{}, &slice}}, bytes);
   return bytes;
 }
 
@@ -345,8 +330,9 @@ void sends_exactly_a_piece() {
   constexpr std::size_t kLastShard = 8 * (mpi::kPieceBytes - 46);
   const std::size_t size = (SignVector::words(kLastShard) * ranks - 1) * 64 + kLastShard % 64;
   const TallyOptions options{Method::it, ranks, 0, size, 1, 10};
+  const auto hosts = one_each();
   LocalEngine local(options, 3, "unused");
-  MpiEngine engine(*session, {options, 3, "unused", one_each(), {}, {}});
+  MpiEngine engine(*session, {options, 3, {}, hosts, {}, {}});
   ThreadPool pool(1);
   for (unsigned t = 0; t < 3; ++t) {
     Round round;
@@ -380,7 +366,8 @@ void garbage(const std::string& kind) {
   const std::uint32_t liar = ranks - 1;
   std::mt19937_64 random(4);
   ThreadPool pool(1);
-  MpiEngine engine(*session, {{Method::it, ranks, 0, kSize, 2, 10}, 3, "unused", one_each(), {}, {}});
+  const auto hosts = one_each();
+  MpiEngine engine(*session, {{Method::it, ranks, 0, kSize, 2, 10}, 3, {}, hosts, {}, {}});
   for (int t = 0; t < 2; ++t) play(engine, random_round(kSize, ranks, random), pool, false);
   const Round round = random_round(kSize, ranks, random);
   if (session->rank() == liar) {
@@ -415,7 +402,7 @@ void garbage(const std::string& kind) {
   const std::uint32_t ranks = session->size();
   std::mt19937_64 random(5);
   ThreadPool pool(1);
-  MpiEngine engine(*session, {{Method::it, ranks, 0, 5000, 2, 10}, 3, "unused", one_each(), {}, {}});
+  MpiEngine engine(*session, {{Method::it, ranks, 0, 5000, 2, 10}, 3, {}, one_each(), {}, {}});
   for (int t = 0;; ++t) {
     play(engine, random_round(5000, ranks, random), pool, false);
     std::this_thread::sleep_for(milliseconds(1));

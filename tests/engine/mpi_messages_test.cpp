@@ -55,8 +55,8 @@ Sent random_message(std::uint64_t seed, std::uint64_t size, std::uint32_t ranks,
     sent.ballots.push_back(random_signs(size, m % 2 == 0 ? 0 : 0.3, random));
     mpi::encode_slice(mpi::slice(sent.ballots[m], sent.to), sent.slices[m]);
     const bool present = random() % 3 != 0;
-    const BatchLoss loss{static_cast<std::uint32_t>(random()), static_cast<double>(random() % 100) / 3};
-    sent.parts.push_back({loss, present ? &sent.slices[m] : nullptr});
+    sent.parts.push_back({{static_cast<std::uint32_t>(m), static_cast<double>(random() % 100) / 3},
+                          present ? &sent.slices[m] : nullptr});
   }
   mpi::encode_ballots(kId, sent.stop, sent.parts, sent.bytes);
   return sent;

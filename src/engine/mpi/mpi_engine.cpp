@@ -33,7 +33,6 @@ class MpiEngine::Impl {
         votes_(options_.tally.workers),
         losses_(options_.tally.workers),
         verdict_(options_.tally.end),
-        totals_(tally_.total_half_errors()),
         sent_(ranks_) {
     assert(options_.tally.begin == 0 && options_.hosted.size() == ranks_);
     for (const std::uint32_t worker : hosted()) encoded_[worker].resize(ranks_);
@@ -48,7 +47,6 @@ class MpiEngine::Impl {
   const std::vector<std::uint32_t>& hosted() const { return options_.hosted[rank_]; }
   bool leads() const { return rank_ == 0; }
   const Tally& tally() const { return tally_; }
-  const std::vector<std::int64_t>& totals() const { return totals_; }
   Traffic traffic() const { return std::accumulate(sent_.begin(), sent_.end(), Traffic{}, plus); }
 
   /// Whether MPI may still use the memory of this object, which happens after a round that failed.
@@ -62,21 +60,19 @@ class MpiEngine::Impl {
     if (!state) return;
     saved(*state);
     restore_tally(*state, options_.folder, tally_);
-    shards_on_disk_ = state->shards;
+    saved_shards_ = state->shards;
   }
 
-  void start() {
-    if (leads()) remove_shards(options_.folder, shards_on_disk_);
-    sum_totals();
+  void start() const {
+    if (leads()) remove_shards(options_.folder, saved_shards_);
   }
 
   /// The shards are written before the checkpoint that names them, so whenever a process dies there is
   /// a whole set of one round.
-  void save(RunState state) {
+  void save(RunState state) const {
     on_all_ranks(session_, [this] {
       if (!leads()) save_shard(tally_, options_.folder);
     });
-    sum_totals();
     if (leads()) save_checkpoint(std::move(state), tally_, options_.folder);
   }
 
@@ -98,32 +94,33 @@ class MpiEngine::Impl {
     send_ballots(stop);
     take_all(ballot_inbox_, [this](std::uint32_t from, auto bytes) { take_ballots(from, bytes); });
 
-    Outcome outcome{nullptr, 0, std::exchange(losses_, std::vector<BatchLoss>(losses_.size())), stop_};
+    Outcome outcome;
+    outcome.stop = stop_;
+    outcome.losses = std::exchange(losses_, std::vector<BatchLoss>(losses_.size()));
     outcome.present =
         static_cast<std::uint32_t>(std::ranges::count_if(votes_, &std::optional<SignView>::has_value));
     if (outcome.present > 0) {
       tally_.decide(votes_, slice_);
+      std::ranges::fill(votes_, std::nullopt);
       send_verdict();
       take_all(verdict_inbox_, [this](std::uint32_t from, auto bytes) { take_verdict(from, bytes); });
       outcome.verdict = &verdict_;
     }
     finish_sends();
-    std::ranges::fill(votes_, std::nullopt);
     return outcome;
   }
 
-  /// Sums up the totals of all shards. No rank leaves it before all have entered it.
-  void sum_totals() {
-    std::vector<std::int64_t> mine = tally_.total_half_errors();
-    mine.push_back(0);  // never empty
+  /// Over all shards.
+  std::vector<std::int64_t> total_half_errors() {
+    const std::vector<std::int64_t> mine = tally_.total_half_errors();
     std::vector<std::int64_t> sum(mine.size());
     MPI_Request request = MPI_REQUEST_NULL;
-    const std::string doing = "to sum up what the ranks have counted";
+    const std::string doing = "to sum up the tallies of all ranks";
     mpi::check(MPI_Iallreduce(mine.data(), sum.data(), static_cast<int>(mine.size()), MPI_INT64_T, MPI_SUM,
                               MPI_COMM_WORLD, &request),
                doing);
     mpi::wait(request, doing, [this](const mpi::BackOff& back_off) { look_for_stop(back_off); });
-    std::copy_n(sum.begin(), totals_.size(), totals_.begin());
+    return sum;
   }
 
  private:
@@ -242,8 +239,8 @@ class MpiEngine::Impl {
   const MpiSession& session_;
   std::uint32_t rank_;
   std::uint32_t ranks_;
-  std::vector<mpi::Shard> shards_;           // by rank
-  std::vector<std::string> shards_on_disk_;  // that the opened checkpoint names
+  std::vector<mpi::Shard> shards_;         // by rank
+  std::vector<std::string> saved_shards_;  // the files that the opened checkpoint names
   Tally tally_;
 
   mpi::Inbox ballot_inbox_;
@@ -263,7 +260,6 @@ class MpiEngine::Impl {
   mpi::EncodedSlice encoded_slice_;
 
   SignVector verdict_;
-  std::vector<std::int64_t> totals_;
   std::vector<Traffic> sent_;  // by rank, as each has last said
   bool told_ = false;
 };
@@ -289,7 +285,7 @@ void MpiEngine::send_ballot(std::uint32_t worker, const SignVector* ballot, cons
 Outcome MpiEngine::receive_verdict(bool stop) { return impl_->receive_verdict(stop); }
 void MpiEngine::save(RunState state) { impl_->save(std::move(state)); }
 const Tally& MpiEngine::tally() const { return impl_->tally(); }
-std::vector<std::int64_t> MpiEngine::total_half_errors() const { return impl_->totals(); }
+std::vector<std::int64_t> MpiEngine::total_half_errors() const { return impl_->total_half_errors(); }
 Traffic MpiEngine::traffic() const { return impl_->traffic(); }
 
 }  // namespace signvote

@@ -28,7 +28,7 @@ namespace signvote {
 struct MpiEngineOptions {
   TallyOptions tally;  // of the whole model: begin is 0
   std::uint64_t run_id = 0;
-  std::filesystem::path folder;                    // where to save; the same for all ranks
+  std::filesystem::path folder;                    // where to save; all ranks see the same
   std::vector<std::vector<std::uint32_t>> hosted;  // by rank: its workers, at least one, ascending
   /// While a wait for other ranks is longer than `patience`, stop_requested is called again and again. Once
   /// it returns true, stop_while_waiting is called, because a rank may have died; that happens only once.
