@@ -149,17 +149,19 @@ class SharedFolder {
   std::filesystem::path path_;
 };
 
+RunState state_of(const Tally& whole) {
+  RunState state;
+  state.progress.rounds = whole.rounds();
+  state.parameters.resize(whole.size());
+  return state;
+}
+
 /// What `parts` ranks would have saved after this round.
 void save_as(const Tally& whole, std::uint32_t parts, const std::filesystem::path& folder) {
-  if (session->leads()) {
-    RunState state;
-    state.progress.rounds = whole.rounds();
-    state.parameters.resize(whole.size());
-    const std::vector<Tally> shards = cut(whole, parts);
-    for (std::uint32_t r = 1; r < parts; ++r) save_shard(shards[r], folder);
-    save_checkpoint(state, shards[0], folder);
-  }
-  session->first_problem("");  // all meet
+  if (!session->leads()) return;
+  const std::vector<Tally> shards = cut(whole, parts);
+  for (std::uint32_t r = 1; r < parts; ++r) save_shard(shards[r], folder);
+  save_checkpoint(state_of(whole), shards[0], folder);
 }
 
 void decides_what_one_process_decides(std::uint64_t seed, std::size_t size, std::size_t rounds) {
@@ -196,15 +198,23 @@ void decides_what_one_process_decides(std::uint64_t seed, std::size_t size, std:
   require(engine.tally().snapshot() == cut(local.tally(), session->size())[session->rank()].snapshot(),
           "the snapshot");
 
-  // The rest of the run, restored from the shards of another number of ranks.
-  MpiEngine resumed(*session, mpi_options);
-  save_as(local.tally(), 1 + static_cast<std::uint32_t>(random() % 9), folder.path());
-  std::uint64_t found = 0;
-  resumed.open({}, [&](const RunState& state) { found = state.progress.rounds; }, [](const Outcome&) {});
-  require(found == local.tally().rounds(), "the saved state");
-  require(resumed.total_half_errors() == local.total_half_errors(), "the totals after restoring");
-  ballots = 0;
-  for (std::size_t t = rounds / 2; t < rounds; ++t) play_both(resumed, t);
+  // Twice it goes on from what was saved: by these ranks, then by another number of ranks.
+  for (const bool by_others : {false, true}) {
+    if (by_others)
+      save_as(local.tally(), 1 + static_cast<std::uint32_t>(random() % 9), folder.path());
+    else
+      engine.save(state_of(local.tally()));
+    session->first_problem("");  // rank 0 is the last to save
+    MpiEngine resumed(*session, mpi_options);
+    std::uint64_t found = 0;
+    resumed.open(
+        {}, [&](const RunState& state) { found = state.progress.rounds; }, [](const Outcome&) {});
+    resumed.start();
+    require(found == local.tally().rounds(), "the saved state");
+    require(resumed.total_half_errors() == local.total_half_errors(), "the totals after restoring");
+    ballots = 0;
+    for (std::size_t t = 0; t < rounds / 4; ++t) play_both(resumed, rounds / 2 + t);
+  }
 }
 
 /// What a rank sends must not grow with the number of ranks, except for what is around the signs.
@@ -290,7 +300,7 @@ void waits_quietly() {
     begun = Clock::now();
     play(engine, random_round(1000, ranks, random), pool, false);
   };
-  session->first_problem("");  // all meet
+  session->first_problem("");    // all meet
   if (slow) wait_for_reports();  // of kLooks looks
   play_one();
   require(told == 0, "told of a stop that nobody asked for");

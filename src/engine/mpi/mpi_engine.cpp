@@ -97,8 +97,8 @@ class MpiEngine::Impl {
     Outcome outcome;
     outcome.stop = stop_;
     outcome.losses = std::exchange(losses_, std::vector<BatchLoss>(losses_.size()));
-    outcome.present = static_cast<std::uint32_t>(
-        std::ranges::count_if(votes_, &std::optional<SignView>::has_value));
+    outcome.present =
+        static_cast<std::uint32_t>(std::ranges::count_if(votes_, &std::optional<SignView>::has_value));
     if (outcome.present > 0) {
       tally_.decide(votes_, slice_);
       std::ranges::fill(votes_, std::nullopt);

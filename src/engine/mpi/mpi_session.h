@@ -8,8 +8,8 @@
 
 namespace signvote {
 
-/// The ranks of a job. MPI is initialized for as long as this lives. A process can have one, and only the thread that made it
-/// may use it.
+/// The ranks of a job. MPI is initialized for as long as this lives. A process can have one, and only the
+/// thread that made it may use it.
 class MpiSession : public Group {
  public:
   /// Throws EngineError if MPI cannot give MPI_THREAD_FUNNELED.
