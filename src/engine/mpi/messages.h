@@ -1,4 +1,4 @@
-// What MPI ranks say to each other, as bytes; of MPI itself nothing is known here. docs/engines.md is the
+// What MPI ranks say to each other, as bytes; of MPI itself nothing is known here. docs/clusters.md is the
 // specification.
 //
 // Both messages are one wire message (wire.h) and a trailer with its own checksum. A ballot message has

@@ -3,7 +3,7 @@
 // A round is two exchanges. All-to-all: every rank sends every other one message with its workers'
 // ballots on that rank's coordinates. Each rank decides its shard. All-gather: every rank sends every
 // other its slice of the verdict, with the shard's totals. A message has one wire header (see
-// docs/engines.md), whatever the number of slices in it. So a rank sends and receives about N/8 bytes
+// docs/clusters.md), whatever the number of slices in it. So a rank sends and receives about N/8 bytes
 // a worker it hosts and N/8 of verdicts, and keeps 2MN/R bytes of counters.
 //
 // Only the thread that made the engine talks to MPI.
