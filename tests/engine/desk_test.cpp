@@ -26,9 +26,9 @@ void enter(DeskWorker& worker) {
   if (worker.join().snapshot()) worker.fetch_model();
 }
 
-/// A visit whose calls are the test's own, so that it is asked when the test wants: a session asks again
+/// A session whose calls are the test's own, so that it is asked when the test wants: a connection asks again
 /// whenever a message has left, of which the worker that reads it cannot tell whether the server knows.
-std::unique_ptr<Session> visit(DeskHouse& house, const std::string& name) {
+std::unique_ptr<Session> join(DeskHouse& house, const std::string& name) {
   return std::get<std::unique_ptr<Session>>(house.desk->join(name, "here", hello(name).hello()));
 }
 
@@ -304,27 +304,20 @@ TEST(Desk, a_new_session_of_a_worker_replaces_the_one_before) {
 
 TEST(Desk, a_replaced_session_is_unwanted_and_cannot_vote) {
   DeskHouse house;
-  const auto before = visit(house, "worker-0");
+  const auto before = join(house, "worker-0");
   before->next();  // the welcome
   EXPECT_FALSE(before->unwanted());
   DeskWorker now(house, "worker-0");
   enter(now);
-<<<<<<< HEAD:tests/engine/desk_test.cpp
-  // It has not been told yet.
-  ASSERT_TRUE(before.send(house.good_ballot(0, 0, house.random_signs())));
-  ASSERT_TRUE(before.send(hello("worker-0")));  // ends it, once the ballot was looked at
-  EXPECT_NE(before.ended().text.find("hello once"), std::string::npos);
-  EXPECT_FALSE(house.wait_for_votes(1, 0));
-=======
-  EXPECT_FALSE(before->ballot(house.good_ballot(0, 0, house.random_signs()).ballot()))
+  v1::FromWorker message = house.good_ballot(0, 0, house.random_signs());
+  EXPECT_FALSE(before->ballot(*message.mutable_ballot()))
       << "it is ended anyway";
-  EXPECT_FALSE(house.desk->wait_for_votes(1, 0));
+  EXPECT_FALSE(house.wait_for_votes(1, 0));
   const auto refusal = before->unwanted();
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->kind, Refusal::Kind::replaced);
   EXPECT_NE(refusal->text.find("took the place of 'worker-0'"), std::string::npos) << refusal->text;
   EXPECT_TRUE(std::holds_alternative<Refusal>(before->next()));
->>>>>>> tests:tests/run/desk_test.cpp
   EXPECT_FALSE(now.join(0).voted());
   now.vote();
   EXPECT_EQ(house.close(1).ballots.size(), 1U);
@@ -390,24 +383,18 @@ TEST(Desk, who_is_taken_off_the_list_is_sent_away) {
 
 TEST(Desk, who_is_taken_off_the_list_cannot_vote_before_it_is_told) {
   DeskHouse house({.workers = 2, .allow = "alice = 0\nbob = 1\n"});
-  const auto alice = visit(house, "alice");
+  const auto alice = join(house, "alice");
   house.admit();
   alice->next();  // the welcome
   house.set_allowed("bob = 1\n");
   EXPECT_TRUE(house.desk->reload_allow_list());
-<<<<<<< HEAD:tests/engine/desk_test.cpp
-  ASSERT_TRUE(alice.send(house.good_ballot(0, 0, house.random_signs())));
-  EXPECT_EQ(alice.ended().kind, Kind::refused);
-  EXPECT_EQ(house.refusals(), (std::map<std::string, double>{{"no_longer_allowed", 1}}));
-  EXPECT_FALSE(house.wait_for_votes(1, 0));
-=======
-  const auto refusal = alice->ballot(house.good_ballot(0, 0, house.random_signs()).ballot());
+  v1::FromWorker message = house.good_ballot(0, 0, house.random_signs());
+  const auto refusal = alice->ballot(*message.mutable_ballot());
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->kind, Refusal::Kind::not_allowed);
   EXPECT_EQ(refusal->reason, "no_longer_allowed");
   EXPECT_NE(refusal->text.find("no longer"), std::string::npos) << refusal->text;
-  EXPECT_FALSE(house.desk->wait_for_votes(1, 0));
->>>>>>> tests:tests/run/desk_test.cpp
+  EXPECT_FALSE(house.wait_for_votes(1, 0));
 }
 
 TEST(Desk, a_slot_given_to_another_name_forgets_the_one_before) {
@@ -569,12 +556,7 @@ TEST(Desk, makes_nothing_for_who_does_not_ask) {
   DeskHouse house({.method = Method::mv});
   DeskWorker quick(house, "worker-0");
   enter(quick);
-<<<<<<< HEAD:tests/engine/desk_test.cpp
-  auto joined = house.desk->join("worker-1", "here", hello("worker-1").hello());
-  Session& slow = *std::get<std::unique_ptr<Session>>(joined);
-=======
-  const auto slow = visit(house, "worker-1");
->>>>>>> tests:tests/run/desk_test.cpp
+  const auto slow = join(house, "worker-1");
   const auto next = [&slow] {
     auto answer = slow->next();
     v1::ToWorker message;
@@ -608,11 +590,7 @@ TEST(Desk, makes_nothing_for_who_does_not_ask) {
     step(model, verdict, message.verdict().step());
   }
   EXPECT_EQ(model, house.parameters);
-<<<<<<< HEAD:tests/engine/desk_test.cpp
-  EXPECT_TRUE(std::holds_alternative<Session::Nothing>(slow.next()));
-=======
   EXPECT_TRUE(std::holds_alternative<Session::Nothing>(slow->next()));
->>>>>>> tests:tests/run/desk_test.cpp
 }
 
 TEST(Desk, a_slow_reader_gets_every_verdict_in_order) {
@@ -633,16 +611,9 @@ TEST(Desk, who_is_so_slow_that_its_verdicts_are_gone_can_come_back) {
   DeskHouse house;
   DeskWorker quick(house, "worker-0");
   enter(quick);
-<<<<<<< HEAD:tests/engine/desk_test.cpp
-  auto joined = house.desk->join("worker-1", "here", hello("worker-1").hello());
-  Session& slow = *std::get<std::unique_ptr<Session>>(joined);
-  slow.next();  // the welcome
-  slow.next();  // the snapshot
-=======
-  const auto slow = visit(house, "worker-1");
+  const auto slow = join(house, "worker-1");
   slow->next();  // the welcome
   slow->next();  // the snapshot
->>>>>>> tests:tests/run/desk_test.cpp
   for (int i = 0; i < 3; ++i) {
     play(house, quick, 2);
     house.save(1);
