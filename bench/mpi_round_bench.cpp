@@ -1,11 +1,11 @@
 // A round between ranks, against what a data-parallel training would send instead.
 // mpirun -n R mpi_round_bench MODE N ROUNDS, with one worker a rank. MODE is
-//   vote       the ballots of a round and its verdict: the exchange, with nobody abstaining (the most that
-//              a ballot takes), method it, and the tally weighted
-//   allreduce  MPI_Allreduce of N float32, which a plain average of gradients takes
-// Rank 0 prints one JSON object: seconds of a round as the slowest rank has them, best and median; for vote
-// also those of its computing alone (encode, decode, vote; in all ranks at once, without MPI between them),
-// so that the difference is what communication takes.
+//   vote       the ballots of a round and its verdict, with method it and a weighted vote. Nobody abstains,
+//              because such ballots are the longest.
+//   allreduce  MPI_Allreduce of N float32, which is what averaging gradients takes
+// Rank 0 prints one JSON object: the seconds of a round in the slowest rank, best and median. For vote also
+// the seconds of its computing alone (encode, decode, vote; in all ranks at the same time, without MPI), so
+// that the difference is what communication takes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ struct Times {
   double median = 0;
 };
 
-/// Of `body` in the slowest rank, all beginning together; the first `skip` times do not count.
+/// The times of `body` in the slowest rank, if all begin together. The first `skip` times do not count.
 Times times_of(std::size_t rounds, std::size_t skip, const std::function<void()>& body) {
   std::vector<double> all;
   for (std::size_t i = 0; i < rounds + skip; ++i) {
@@ -47,8 +47,8 @@ Times times_of(std::size_t rounds, std::size_t skip, const std::function<void()>
   return {all.front(), all[all.size() / 2]};
 }
 
-/// Nowhere zero. The ranks agree on a coordinate's sign, but for those that they get wrong: some more often
-/// than others, so that the weights differ and ties are as rare as in a training.
+/// A gradient without zeros. The ranks agree on a coordinate's sign, except where one is wrong. Some are
+/// wrong more often than others, so that the weights differ and ties are as rare as in a training.
 std::vector<float> random_gradient(std::size_t size, std::uint32_t rank, std::uint32_t round) {
   std::mt19937 truth(round);
   std::mt19937 mistakes(1000 + 1000 * round + rank);
@@ -60,56 +60,59 @@ std::vector<float> random_gradient(std::size_t size, std::uint32_t rank, std::ui
   return gradient;
 }
 
-/// What a rank computes in a round, without MPI: as MpiEngine does it, on what the others would send.
+/// What MpiEngine computes in a round, without MPI. Instead of the others' messages it reads its own.
 class Computing {
  public:
   Computing(const MpiSession& session, std::size_t size, const SignVector& ballot)
-      : ranks_(session.ranks()),
+      : ranks_(session.size()),
         rank_(session.rank()),
         size_(size),
         ballot_(ballot),
         own_(mpi::shard_of(size, ranks_, rank_)),
         tally_({Method::it, ranks_, own_.begin, own_.end, kInitialRounds, 10}),
         slices_(ranks_),
+        received_(ranks_),
         verdict_(size) {}
 
   void round() {
-    const mpi::RoundId id{kRunId, 0};
-    const mpi::WorkersTrailer workers{false, {1}, {0.0}};
-    const std::vector<const SignVector*> ballots = {&ballot_};
+    const mpi::MessageId id{kRunId, 0, 0};
     std::string problem;
     std::vector<std::optional<SignView>> votes(ranks_);
     votes[rank_] = mpi::slice(ballot_, own_);
+    for (std::uint32_t r = 0; r < ranks_; ++r)
+      if (r != rank_) send(id, mpi::shard_of(size_, ranks_, r), slices_[r], sent_);
+    if (incoming_.empty()) send(id, own_, slices_[rank_], incoming_);
     for (std::uint32_t r = 0; r < ranks_; ++r) {
       if (r == rank_) continue;
-      const mpi::Shard other = mpi::shard_of(size_, ranks_, r);
-      mpi::encode_ballots(id, 0, other, ballots, workers, joined_, sent_);
-      if (incoming_.empty()) mpi::encode_ballots(id, 0, own_, ballots, workers, joined_, incoming_);
-      mpi::WorkersTrailer trailer;
-      if (!mpi::decode_ballots(incoming_, id, 0, own_, std::vector<SignVector*>{&slices_[r]}, trailer,
-                               joined_, problem))
+      bool stop = false;
+      if (!mpi::decode_ballots(incoming_, id, own_, stop, {&received_[r], 1}, problem))
         throw EngineError(problem);
-      votes[r] = slices_[r];
+      votes[r] = received_[r].signs;
     }
     tally_.decide(votes, slice_);
-    mpi::ShardTrailer trailer{{}, std::vector<std::int64_t>(ranks_)};
-    mpi::encode_verdict(id, slice_, trailer, sent_);
-    for (std::uint32_t r = 0; r < ranks_; ++r) {
-      if (r != rank_ && !mpi::decode_verdict(sent_, id, own_, slice_, trailer, problem))
-        throw EngineError(problem);
-      mpi::place_slice(slice_, own_, verdict_);
-    }
+    Traffic traffic;
+    mpi::encode_slice(slice_, slices_[rank_]);
+    mpi::encode_verdict(id, slices_[rank_], traffic, sent_);
+    for (std::uint32_t r = 0; r < ranks_; ++r)
+      if (!mpi::decode_verdict(sent_, id, own_, verdict_, traffic, problem)) throw EngineError(problem);
   }
 
  private:
+  void send(const mpi::MessageId& id, const mpi::Shard& to, mpi::EncodedSlice& slice,
+            std::vector<std::byte>& message) {
+    mpi::encode_slice(mpi::slice(ballot_, to), slice);
+    const mpi::SentBallot ballot{{}, &slice};
+    mpi::encode_ballots(id, false, {&ballot, 1}, message);
+  }
+
   std::uint32_t ranks_;
   std::uint32_t rank_;
   std::size_t size_;
   const SignVector& ballot_;
   mpi::Shard own_;
   Tally tally_;
-  std::vector<SignVector> slices_;
-  SignVector joined_;
+  std::vector<mpi::EncodedSlice> slices_;
+  std::vector<mpi::ReceivedBallot> received_;
   SignVector slice_;
   SignVector verdict_;
   std::vector<std::byte> sent_;
@@ -117,24 +120,25 @@ class Computing {
 };
 
 void vote(const MpiSession& session, std::size_t size, std::size_t rounds) {
-  const std::uint32_t ranks = session.ranks();
-  const auto hosts = host_workers(std::vector<std::uint32_t>(ranks, 1), ranks);
-  MpiEngine engine(session, {{Method::it, ranks, 0, size, kInitialRounds, 10}, kRunId, hosts, {}, {}});
+  const std::uint32_t ranks = session.size();
+  std::vector<std::vector<std::uint32_t>> hosts;
+  for (std::uint32_t r = 0; r < ranks; ++r) hosts.push_back({r});
+  MpiEngine engine(session, {{Method::it, ranks, 0, size, kInitialRounds, 10}, kRunId, {}, hosts, {}, {}});
   std::vector<SignVector> ballots(kInitialRounds);
   for (std::uint32_t i = 0; i < kInitialRounds; ++i)
     if (pack(random_gradient(size, session.rank(), i), ballots[i])) throw EngineError("not a gradient");
-  const std::size_t skip = kInitialRounds + 1;  // plain majorities
+  const std::size_t skip = kInitialRounds + 1;  // the first rounds are plain majorities
   const Times whole = times_of(rounds, skip, [&] {
-    engine.send_ballot(engine.hosted()[0], &ballots[engine.tally().rounds() % kInitialRounds], 0);
+    engine.send_ballot(engine.hosted()[0], &ballots[engine.tally().rounds() % kInitialRounds], {1, 0});
     engine.receive_verdict(false);
   });
   Computing computing(session, size, ballots[0]);
   const Times alone = times_of(rounds, skip, [&] { computing.round(); });
-  engine.send_ballot(engine.hosted()[0], &ballots[0], 0);
+  engine.send_ballot(engine.hosted()[0], &ballots[0], {1, 0});
   const Traffic before = engine.traffic();
   engine.receive_verdict(false);
   const Traffic after = engine.traffic();
-  // A verdict's bytes are counted once, and go to all others.
+  // A verdict's bytes are counted once, though they go to all other ranks.
   const double payload = static_cast<double>(after.ballot_bytes - before.ballot_bytes +
                                              (ranks - 1) * (after.verdict_bytes - before.verdict_bytes)) /
                          ranks;
@@ -148,7 +152,7 @@ void vote(const MpiSession& session, std::size_t size, std::size_t rounds) {
       whole.median - alone.median, payload);
 }
 
-/// Reduce-scatter and all-gather, the least that an allreduce can do: each rank sends (R-1)/R of N twice.
+/// An allreduce sends at least what a reduce-scatter and an all-gather do: from each rank twice (R-1)/R of N.
 void allreduce(const MpiSession& session, std::size_t size, std::size_t rounds) {
   const std::vector<float> gradient = random_gradient(size, session.rank(), 0);
   std::vector<float> sum(size);
@@ -157,13 +161,13 @@ void allreduce(const MpiSession& session, std::size_t size, std::size_t rounds) 
                              MPI_COMM_WORLD),
                "to sum up");
   });
-  const double ranks = session.ranks();
+  const double ranks = session.size();
   if (session.rank() != 0) return;
   fmt::print(
       R"({{"bench":"mpi_round","mode":"allreduce","ranks":{},"size":{},"rounds":{},"best_seconds":{:.6f},)"
       R"("median_seconds":{:.6f},"payload_bytes_per_rank":{:.0f}}})"
       "\n",
-      session.ranks(), size, rounds, whole.best, whole.median,
+      session.size(), size, rounds, whole.best, whole.median,
       2 * (ranks - 1) / ranks * static_cast<double>(size * sizeof(float)));
 }
 

@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "engine/grpc/certificates.h"
+#include "certs/certificates.h"
 #include "engine/grpc/vote.pb.h"
 #include "engine/grpc/vote_client.h"
 #include "measure.h"

@@ -2,7 +2,7 @@
 // the specification; tests/ballot/golden pins version 1.
 //
 // Threads: all of these functions may be called from any number of threads that do not share what they
-// write. They keep a zstd context and a hash state for each thread.
+// write. They keep zstd contexts for each thread.
 #pragma once
 
 #include <cstddef>
@@ -36,13 +36,12 @@ struct MessageHeader {
   bool operator==(const MessageHeader&) const = default;
 };
 
-/// Replaces what `out` held by the message, which has at most kHeaderBytes + 2 * ceil(N / 8) bytes. The
-/// same signs give the same bytes (with the same libzstd).
-/// The longest message about so many coordinates.
-constexpr std::size_t most_message_bytes(std::uint64_t size) {
+/// The most bytes that a message of `size` coordinates can have.
+constexpr std::uint64_t most_message_bytes(std::uint64_t size) {
   return kHeaderBytes + 2 * (size / 8 + (size % 8 != 0));
 }
 
+/// Replaces what `out` held by the message. The same signs give the same bytes (with the same libzstd).
 /// REQUIRES: header.size == signs.size(), and worker 0 in a verdict.
 void encode(const MessageHeader& header, SignView signs, std::vector<std::byte>& out);
 

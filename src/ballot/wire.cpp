@@ -1,81 +1,27 @@
-// The bytes of ballots and verdicts; docs/wire_format.md is the specification. On a little-endian
-// machine the planes in memory have the bit order of the wire. So a dense body is a copy of one plane,
-// zstd reads the presence plane where it is, and only the signs of a masked message have to be moved
-// together.
+// The headers of ballots and verdicts, and what is checked of them; docs/wire_format.md is the
+// specification. body.cpp has what follows a header.
 #include "signvote/wire.h"
 
 #include <fmt/format.h>
 #include <xxhash.h>
-#include <zstd.h>
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cassert>
+#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <new>
 #include <type_traits>
 #include <utility>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
+#include "ballot/body.h"
 
 namespace signvote {
-
-static_assert(std::endian::native == std::endian::little, "the wire format is copied as it lies in memory");
-
-// The portable twins of pext and pdep. They are outside of the unnamed namespace so that wire_test.cpp
-// can compare them with a loop over bits: most machines have the instructions and never call them.
-namespace detail {
-
-/// The bits of `value` where `mask` is 1, moved together at the low end. It handles a run of ones at a
-/// time, because abstentions come in runs.
-std::uint64_t gather_bits(std::uint64_t value, std::uint64_t mask) {
-  std::uint64_t gathered = 0;
-  for (int filled = 0; mask != 0;) {
-    const int skip = std::countr_zero(mask);
-    mask >>= skip;
-    value >>= skip;
-    const int run = std::countr_one(mask);
-    if (run == 64) return value;
-    gathered |= (value & ((std::uint64_t{1} << run) - 1)) << filled;
-    filled += run;
-    mask >>= run;
-    value >>= run;
-  }
-  return gathered;
-}
-
-/// The inverse of gather_bits: moves the low bits of `value`, in order, to where `mask` is 1.
-std::uint64_t scatter_bits(std::uint64_t value, std::uint64_t mask) {
-  std::uint64_t scattered = 0;
-  while (mask != 0) {
-    const int skip = std::countr_zero(mask);
-    const int run = std::countr_one(mask >> skip);
-    if (run == 64) return value;
-    scattered |= (value & ((std::uint64_t{1} << run) - 1)) << skip;
-    value >>= run;
-    mask &= mask + (std::uint64_t{1} << skip);  // clears the run
-  }
-  return scattered;
-}
-
-}  // namespace detail
-
 namespace {
-
-using Word = std::uint64_t;
-using MoveBits = Word (*)(Word value, Word mask);
 
 constexpr std::uint16_t kVersion = 1;
 constexpr std::array<char, 4> kMagic = {'S', 'G', 'N', 'V'};
-// As measured in docs/wire_format.md, higher levels gain next to nothing and take up to seven times as
-// long, and negative levels do not compress scattered abstentions.
-constexpr int kZstdLevel = 1;
-
-enum class MaskEncoding : std::uint32_t { none = 0, raw = 1, zstd = 2 };
 
 struct WireHeader {
   std::array<char, 4> magic = kMagic;
@@ -94,94 +40,16 @@ struct WireHeader {
 static_assert(sizeof(WireHeader) == kHeaderBytes && std::has_unique_object_representations_v<WireHeader>);
 static_assert(offsetof(WireHeader, checksum) + sizeof(std::uint64_t) == kHeaderBytes);
 
-// How many bytes hold `bits` bits. It does not overflow for any number of bits.
-constexpr std::uint64_t packed_bytes(std::uint64_t bits) { return bits / 8 + (bits % 8 != 0); }
-
-// A context of a C library for each thread, because making one costs more than the work on a mask.
-template <auto make, auto release>
-auto* context_of_thread() {
-  using Context = std::remove_pointer_t<decltype(make())>;
-  struct Release {
-    void operator()(Context* context) const { release(context); }
-  };
-  thread_local std::unique_ptr<Context, Release> context(make());
-  if (!context) throw std::bad_alloc();
-  return context.get();
-}
+BodyLayout layout_of(const WireHeader& h) { return {h.codec, h.mask_encoding, h.mask_bytes, h.body_bytes}; }
 
 std::uint64_t checksum_of(std::span<const std::byte> message) {
-  auto* state = context_of_thread<XXH3_createState, XXH3_freeState>();
-  XXH3_64bits_reset(state);
-  XXH3_64bits_update(state, message.data(), offsetof(WireHeader, checksum));
-  XXH3_64bits_update(state, message.data() + kHeaderBytes, message.size() - kHeaderBytes);
-  return XXH3_64bits_digest(state);
-}
-
-// pext and pdep are 4 to 20 times as fast as their twins, except on AMD family 17h, where they are
-// microcode.
-#if defined(__x86_64__)
-__attribute__((target("bmi2"))) Word gather_bmi2(Word value, Word mask) { return _pext_u64(value, mask); }
-__attribute__((target("bmi2"))) Word scatter_bmi2(Word value, Word mask) { return _pdep_u64(value, mask); }
-const bool kBmi2 = (__builtin_cpu_init(), __builtin_cpu_supports("bmi2") && !__builtin_cpu_is("amdfam17h"));
-MoveBits gather() { return kBmi2 ? gather_bmi2 : detail::gather_bits; }
-MoveBits scatter() { return kBmi2 ? scatter_bmi2 : detail::scatter_bits; }
-#else
-MoveBits gather() { return detail::gather_bits; }
-MoveBits scatter() { return detail::scatter_bits; }
-#endif
-
-// Writes the signs of the present coordinates to `out`, without gaps. Returns the end of what it wrote.
-std::byte* compact(SignView signs, std::byte* out) {
-  const MoveBits move = gather();
-  Word pending = 0;
-  unsigned filled = 0;  // bits of `pending` in use, below 64
-  for (std::size_t w = 0; w < signs.present().size(); ++w) {
-    const Word mask = signs.present()[w];
-    if (mask == 0) continue;
-    const bool full = mask == ~Word{0};
-    const Word bits = full ? signs.negative()[w] : move(signs.negative()[w], mask);
-    const unsigned count = full ? 64 : static_cast<unsigned>(std::popcount(mask));
-    pending |= bits << filled;
-    if (filled + count >= 64) {
-      std::memcpy(out, &pending, sizeof pending);
-      out += sizeof pending;
-      pending = bits >> 1 >> (63 - filled);  // in two steps, because a shift by 64 is undefined
-    }
-    filled = (filled + count) % 64;
-  }
-  std::memcpy(out, &pending, packed_bytes(filled));
-  return out + packed_bytes(filled);
-}
-
-// Word i of `bytes`. Bytes past their end count as zero.
-Word load_word(std::span<const std::byte> bytes, std::size_t i) {
-  Word word = 0;
-  if (i < bytes.size() / 8)
-    std::memcpy(&word, bytes.data() + i * 8, 8);
-  else if (i * 8 < bytes.size())
-    std::memcpy(&word, bytes.data() + i * 8, bytes.size() - i * 8);
-  return word;
-}
-
-// The inverse of compact, given the presence plane. Returns how many coordinates are present.
-std::size_t expand(std::span<const std::byte> bytes, SignVector& signs) {
-  const MoveBits move = scatter();
-  std::size_t position = 0;
-  for (std::size_t w = 0; w < signs.present().size(); ++w) {
-    const Word mask = signs.present()[w];
-    if (mask == 0) continue;
-    const std::size_t shift = position % 64;
-    const Word low = load_word(bytes, position / 64), high = load_word(bytes, position / 64 + 1);
-    const Word bits = low >> shift | high << 1 << (63 - shift);
-    const bool full = mask == ~Word{0};
-    signs.negative()[w] = full ? bits : move(bits, mask);
-    position += full ? 64 : static_cast<std::size_t>(std::popcount(mask));
-  }
-  return position;
-}
-
-bool has_bits_past(std::span<const Word> plane, std::size_t size) {
-  return size % 64 != 0 && plane.back() >> (size % 64) != 0;
+  const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(),
+                                                                              XXH3_freeState);
+  if (!state) throw std::bad_alloc();
+  XXH3_64bits_reset(state.get());
+  XXH3_64bits_update(state.get(), message.data(), offsetof(WireHeader, checksum));
+  XXH3_64bits_update(state.get(), message.data() + kHeaderBytes, message.size() - kHeaderBytes);
+  return XXH3_64bits_digest(state.get());
 }
 
 bool fail(std::string& problem, std::string text) {
@@ -211,15 +79,7 @@ bool read_header(std::span<const std::byte> bytes, WireHeader& h, std::string& p
   if (h.body_bytes != bytes.size() - kHeaderBytes)
     return fail(problem, fmt::format("{} whose body has {} bytes where its header says {}", name(h.kind),
                                      bytes.size() - kHeaderBytes, h.body_bytes));
-
-  const std::uint64_t packed = packed_bytes(h.size);
-  bool fits = false;
-  if (h.codec == Codec::dense)
-    fits = h.mask_encoding == MaskEncoding::none && h.mask_bytes == 0 && h.body_bytes == packed;
-  else if (h.mask_bytes <= h.body_bytes && h.body_bytes - h.mask_bytes <= packed)
-    fits = (h.mask_encoding == MaskEncoding::raw && h.mask_bytes == packed) ||
-           (h.mask_encoding == MaskEncoding::zstd && h.mask_bytes < packed);
-  if (!fits)
+  if (!is_possible(layout_of(h), h.size))
     return fail(problem,
                 fmt::format("{} of {} coordinates cannot have codec {}, mask encoding {}, {} mask "
                             "bytes and {} body bytes",
@@ -246,86 +106,22 @@ bool is_about(const WireHeader& h, const MessageHeader& expected, std::string& p
   return true;
 }
 
-// Fills `plane` from exactly one zstd frame. It checks the magic number itself, because the library
-// would also accept the formats from before zstd 0.8, with old code that should not see foreign bytes.
-bool decompress_mask(std::span<const std::byte> frame, std::span<std::byte> plane, std::string& problem) {
-  std::uint32_t magic = 0;
-  if (frame.size() >= sizeof magic) std::memcpy(&magic, frame.data(), sizeof magic);
-  if (magic != ZSTD_MAGICNUMBER || ZSTD_findFrameCompressedSize(frame.data(), frame.size()) != frame.size())
-    return fail(problem, "presence mask is not one whole zstd frame");
-  auto* context = context_of_thread<ZSTD_createDCtx, ZSTD_freeDCtx>();
-  const std::size_t got =
-      ZSTD_decompressDCtx(context, plane.data(), plane.size(), frame.data(), frame.size());
-  if (ZSTD_isError(got) != 0)
-    return fail(problem, fmt::format("presence mask does not decompress into {} bytes: {}", plane.size(),
-                                     ZSTD_getErrorName(got)));
-  if (got != plane.size())
-    return fail(problem, fmt::format("presence mask decompresses into {} bytes, not {}", got, plane.size()));
-  return true;
-}
-
-bool read_dense(std::span<const std::byte> body, SignVector& signs, std::string& problem) {
-  if (signs.size() == 0) return true;
-  std::memcpy(signs.negative().data(), body.data(), body.size());
-  if (has_bits_past(signs.negative(), signs.size()))
-    return fail(problem, "sign bits past the last coordinate are not zero");
-  std::fill(signs.present().begin(), signs.present().end(), ~Word{0});
-  if (signs.size() % 64 != 0) signs.present().back() = ~(~Word{0} << (signs.size() % 64));
-  return true;
-}
-
-bool read_masked(const WireHeader& h, std::span<const std::byte> body, SignVector& signs,
-                 std::string& problem) {
-  const auto mask = body.first(h.mask_bytes), packed = body.subspan(h.mask_bytes);
-  const auto plane = std::as_writable_bytes(signs.present()).first(packed_bytes(h.size));
-  if (h.mask_encoding == MaskEncoding::raw)
-    std::copy(mask.begin(), mask.end(), plane.begin());
-  else if (!decompress_mask(mask, plane, problem))
-    return false;
-  if (has_bits_past(signs.present(), signs.size()))
-    return fail(problem, "presence mask has bits past the last coordinate");
-  const std::size_t present = expand(packed, signs);
-  if (present == signs.size()) return fail(problem, "masked codec though no coordinate abstains");
-  if (packed.size() != packed_bytes(present))
-    return fail(problem, fmt::format("{} sign bytes for {} present coordinates", packed.size(), present));
-  if (present % 8 != 0 && std::to_integer<unsigned>(packed.back()) >> (present % 8) != 0)
-    return fail(problem, "sign bits past the last present coordinate are not zero");
-  return true;
-}
-
 }  // namespace
 
 void encode(const MessageHeader& header, SignView signs, std::vector<std::byte>& out) {
   assert(header.size == signs.size());
   assert(header.kind == MessageKind::ballot || header.worker == 0);
+  out.resize(std::max(out.size(), kHeaderBytes));
+  const BodyLayout layout = write_body(signs, out, kHeaderBytes);
   WireHeader h{.kind = header.kind,
-               .codec = Codec::dense,
+               .codec = layout.codec,
                .run_id = header.run_id,
                .round = header.round,
                .worker = header.worker,
-               .size = header.size};
-  const std::size_t packed = packed_bytes(h.size);
-  if (signs.count_present() == signs.size()) {
-    out.resize(kHeaderBytes + packed);
-    const auto plane = std::as_bytes(signs.negative()).first(packed);
-    std::copy(plane.begin(), plane.end(), out.begin() + kHeaderBytes);
-  } else {
-    out.resize(kHeaderBytes + 2 * packed);
-    std::byte* body = out.data() + kHeaderBytes;
-    // zstd gets room for one byte less than the raw mask has, so that it fails if it gains nothing.
-    h.codec = Codec::masked;
-    h.mask_encoding = MaskEncoding::zstd;
-    h.mask_bytes = ZSTD_compressCCtx(context_of_thread<ZSTD_createCCtx, ZSTD_freeCCtx>(), body, packed - 1,
-                                     signs.present().data(), packed, kZstdLevel);
-    if (ZSTD_isError(h.mask_bytes) != 0) {
-      h.mask_encoding = MaskEncoding::raw;
-      h.mask_bytes = packed;
-      std::memcpy(body, signs.present().data(), packed);
-    }
-    const std::byte* end = compact(signs, body + h.mask_bytes);
-    out.resize(static_cast<std::size_t>(end - out.data()));
-  }
-  h.body_bytes = out.size() - kHeaderBytes;
+               .mask_encoding = layout.mask_encoding,
+               .size = header.size,
+               .mask_bytes = layout.mask_bytes,
+               .body_bytes = layout.bytes};
   std::memcpy(out.data(), &h, kHeaderBytes);
   h.checksum = checksum_of(out);
   std::memcpy(out.data(), &h, kHeaderBytes);
@@ -344,9 +140,8 @@ bool decode(std::span<const std::byte> bytes, const MessageHeader& expected, Sig
   if (!read_header(bytes, h, problem) || !is_about(h, expected, problem)) return false;
   if (h.checksum != checksum_of(bytes))
     return fail(problem, fmt::format("{} damaged on the way: its checksum does not match", name(h.kind)));
-  signs.reset(h.size);
-  const auto body = bytes.subspan(kHeaderBytes);
-  return h.codec == Codec::dense ? read_dense(body, signs, problem) : read_masked(h, body, signs, problem);
+  if (signs.size() != h.size) signs.reset(h.size);
+  return read_body(layout_of(h), bytes.subspan(kHeaderBytes), signs, problem);
 }
 
 }  // namespace signvote

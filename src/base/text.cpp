@@ -1,5 +1,11 @@
 #include "base/text.h"
 
+#include <fmt/format.h>
+
+#include <exception>
+#include <filesystem>
+#include <new>
+
 namespace signvote {
 
 std::string one_line(std::string_view text, std::size_t limit) {
@@ -12,6 +18,19 @@ std::string one_line(std::string_view text, std::size_t limit) {
   }
   if (line.size() > limit) line = line.substr(0, limit) + "...";
   return line;
+}
+
+std::string describe_current_exception() {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return "out of memory; take fewer workers, a smaller --micro-batch or fewer --threads";
+  } catch (const std::filesystem::filesystem_error& error) {
+    return fmt::format("cannot look at '{}': {}", error.path1().string(), error.code().message());
+  } catch (const std::exception& error) {
+    const std::string what = error.what();
+    return what.substr(0, what.find('\n'));  // libtorch's errors go on with a stack trace
+  }
 }
 
 }  // namespace signvote

@@ -15,6 +15,9 @@ inline std::string printable(std::string_view text, std::size_t limit) {
   return text.size() > limit ? result + "..." : result;
 }
 
+/// Describes the current exception in one line. REQUIRES: a std::exception is being handled.
+std::string describe_current_exception();
+
 /// The lines of a text joined by "; ", cut after `limit` bytes.
 std::string one_line(std::string_view text, std::size_t limit = 300);
 

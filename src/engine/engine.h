@@ -51,7 +51,7 @@ class Engine {
   virtual void open(const RunState& fresh, const std::function<void(const RunState&)>& saved,
                     const std::function<void(const Outcome&)>& decided) = 0;
 
-  /// Everything is in place: from here on workers may vote. Returns when every process has called it.
+  /// Everything is in place in all processes: from here on workers may vote.
   virtual void start() = 0;
 
   /// Hands over a hosted worker's part of this round; each does so once a round, from any thread.
@@ -71,7 +71,8 @@ class Engine {
   /// Of this process's coordinates.
   virtual const Tally& tally() const = 0;
 
-  /// Every worker's half-errors over all coordinates, since start; empty for Method::mv.
+  /// Every worker's half-errors over all coordinates; empty for Method::mv. All processes call it after the
+  /// same round.
   virtual std::vector<std::int64_t> total_half_errors() const = 0;
 
   /// By this process since it was opened, decided rounds included.

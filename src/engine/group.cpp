@@ -4,8 +4,8 @@
 
 #include <cstdlib>
 #include <exception>
-#include <filesystem>
-#include <new>
+
+#include "base/text.h"
 
 namespace signvote {
 
@@ -24,19 +24,6 @@ void on_all_ranks(const Group& group, const std::function<void()>& work) {
   }
   const std::string first = group.first_problem(mine);
   if (!first.empty()) throw SharedError(first.substr(1), first.front() == kUsage);
-}
-
-std::string describe_current_exception() {
-  try {
-    throw;
-  } catch (const std::bad_alloc&) {
-    return "out of memory; take fewer workers, a smaller --micro-batch or fewer --threads";
-  } catch (const std::filesystem::filesystem_error& error) {
-    return fmt::format("cannot look at '{}': {}", error.path1().string(), error.code().message());
-  } catch (const std::exception& error) {
-    const std::string what = error.what();
-    return what.substr(0, what.find('\n'));  // libtorch's errors go on with a stack trace
-  }
 }
 
 }  // namespace signvote

@@ -49,7 +49,4 @@ class SharedError : public Error {
 /// one the error itself.
 void on_all_ranks(const Group& group, const std::function<void()>& work);
 
-/// Describes the current exception in one line. REQUIRES: a std::exception is being handled.
-std::string describe_current_exception();
-
 }  // namespace signvote

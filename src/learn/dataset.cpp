@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/files.h"
 #include "signvote/error.h"
@@ -84,7 +85,7 @@ void append_pixels(std::span<const std::byte> bytes, std::vector<std::uint8_t>& 
 
 LabelledImages load_mnist(const fs::path& folder, const std::string& images, const std::string& labels) {
   const auto path_of = [&](const std::string& name) {
-    const fs::path path = find_mnist_file(folder, name);
+    const fs::path path = find_data_file(folder, name);
     if (path.empty()) refuse(folder, "has no " + name);
     return path;
   };
@@ -96,10 +97,12 @@ LabelledImages load_mnist(const fs::path& folder, const std::string& images, con
 }
 
 LabelledImages load_cifar10(const fs::path& folder, std::span<const char* const> files) {
+  const fs::path inner = folder / kCifar10Folder;
+  const fs::path batches = fs::is_directory(inner) ? inner : folder;
   LabelledImages images;
   for (const char* file : files) {
-    const fs::path path = cifar10_batch_folder(folder) / file;
-    if (!fs::exists(path)) refuse(path.parent_path(), fmt::format("has no {}", file));
+    const fs::path path = batches / file;
+    if (!fs::exists(path)) refuse(batches, fmt::format("has no {}", file));
     const std::vector<std::byte> bytes = read_file(path);
     append_cifar10_batch({path, bytes}, images);
   }
@@ -139,16 +142,22 @@ void append_cifar10_batch(const NamedBytes& batch, LabelledImages& images) {
   }
 }
 
-fs::path find_mnist_file(const fs::path& folder, const std::string& name, const std::string& suffix) {
+fs::path find_data_file(const fs::path& folder, const std::string& name) {
   std::string dotted = name;
-  dotted[dotted.rfind('-', dotted.rfind('-') - 1)] = '.';  // train-images.idx3-ubyte
+  if (const std::size_t at = name.find("-idx"); at != std::string::npos) dotted[at] = '.';
   for (const std::string& spelling : {name, dotted})
-    if (fs::is_regular_file(folder / (spelling + suffix))) return folder / (spelling + suffix);
+    if (fs::is_regular_file(folder / spelling)) return folder / spelling;
   return {};
 }
 
-fs::path cifar10_batch_folder(const fs::path& folder) {
-  return fs::is_directory(folder / kCifar10Folder) ? folder / kCifar10Folder : folder;
+fs::path dataset_cache_folder(const std::string& name) {
+  // The XDG specification says that a relative path is ignored.
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && fs::path(cache).is_absolute())
+    return fs::path(cache) / "signvote" / name;
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || *home == '\0')
+    throw ConfigError("there is no cache folder: set HOME or XDG_CACHE_HOME");
+  return fs::path(home) / ".cache" / "signvote" / name;
 }
 
 Dataset load_dataset(const std::string& name, const fs::path& folder) {

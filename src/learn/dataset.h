@@ -45,6 +45,10 @@ inline constexpr std::array<const char*, 6> kCifar10Files = {"data_batch_1.bin",
                                                              "data_batch_5.bin", "test_batch.bin"};
 inline constexpr const char* kCifar10Folder = "cifar-10-batches-bin";  // as the official archive has it
 
+/// Where `signvote data fetch` puts a data set: $XDG_CACHE_HOME/signvote/NAME, or ~/.cache/signvote/NAME.
+/// Throws ConfigError if neither is known.
+std::filesystem::path dataset_cache_folder(const std::string& name);
+
 /// Loads a data set from `folder`. Throws DataError with the file, what is wrong with it (missing,
 /// truncated, not of this format, images and labels that disagree, a label out of range) and what
 /// to do (`signvote data fetch NAME`); ConfigError for an unknown name.
@@ -63,12 +67,8 @@ LabelledImages parse_mnist(const NamedBytes& images, const NamedBytes& labels);
 /// A CIFAR-10 batch of at least one image, added at the end of `images`; unchanged if it throws.
 void append_cifar10_batch(const NamedBytes& batch, LabelledImages& images);
 
-/// The file in `folder` that is called kMnistFiles' `name` + `suffix`, perhaps with a dot before
-/// "idx"; empty if there is none.
-std::filesystem::path find_mnist_file(const std::filesystem::path& folder, const std::string& name,
-                                      const std::string& suffix = "");
-
-/// Where CIFAR-10's batches are: `folder` or its kCifar10Folder.
-std::filesystem::path cifar10_batch_folder(const std::filesystem::path& folder);
+/// The file in `folder` that is called `name`, or with a dot before "idx" (as MNIST's sometimes are:
+/// train-images.idx3-ubyte); empty if there is none.
+std::filesystem::path find_data_file(const std::filesystem::path& folder, const std::string& name);
 
 }  // namespace signvote

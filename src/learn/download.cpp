@@ -19,9 +19,9 @@ namespace fs = std::filesystem;
 using Say = std::function<void(const std::string&)>;
 
 constexpr long kConnectSeconds = 5;
-constexpr long kStalledBytes = 100;  // fewer a second than this, for kStalledSeconds: given up
+constexpr long kStalledBytes = 100;  // a second; a transfer slower than this is given up after
 constexpr long kStalledSeconds = 30;
-constexpr int kTransfers = 5;  // of one file, each going on where the last one broke off
+constexpr int kTransfers = 5;  // attempts at one file, each of which goes on where the last broke off
 constexpr std::uintmax_t kLargeBytes = 20'000'000;
 
 std::uintmax_t size_of(const fs::path& path) {
@@ -54,7 +54,7 @@ int tell(void* context, curl_off_t total, curl_off_t now, curl_off_t, curl_off_t
   }
 }
 
-// One transfer, added to the `have` bytes of `part`; `reason` says why it failed.
+/// One transfer, added to the `have` bytes of `part`; `reason` says why it failed.
 CURLcode transfer(const std::string& url, const fs::path& part, std::uintmax_t have, const Say& say,
                   std::string& reason) {
   static const CURLcode ready = curl_global_init(CURL_GLOBAL_DEFAULT);

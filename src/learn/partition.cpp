@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cassert>
-#include <charconv>
 #include <cmath>
 #include <numeric>
 
+#include "base/numbers.h"
 #include "base/random.h"
 #include "signvote/error.h"
 
@@ -28,10 +28,7 @@ Rule parse(const std::string& text, std::size_t classes) {
   const std::string name = text.substr(0, colon);
   if (colon == std::string::npos || (name != "labels" && name != "dirichlet"))
     throw ConfigError(fmt::format("--partition is '{}'; take iid, shared, labels:K or dirichlet:A", text));
-  double number = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, number);
-  if (error != std::errc{} || stop != end) number = 0;
+  const double number = parse_number<double>(text.substr(colon + 1)).value_or(0);
   if (name == "labels") {
     if (number < 1 || number > static_cast<double>(classes) || number != std::floor(number))
       throw ConfigError(

@@ -1,15 +1,18 @@
-// Looking into a journal from outside: does it hold, and what was the model of a past round?
+// A server's journal seen from outside: is all of it whole, and does it fit together? Knows nothing of torch.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "run/config.h"
 
 namespace signvote {
+
+/// The settings of the run in a server's --state. Throws ConfigError if there is no run of a server;
+/// DataError if its journal has lost what it begins with, because a server must not begin anew there.
+TrainConfig load_server_run(const std::filesystem::path& state);
 
 struct Audit {
   std::uint64_t rounds = 0;
@@ -19,19 +22,9 @@ struct Audit {
   std::vector<std::string> remarks;
 };
 
-/// Checks every file; decides again what it can; steps from the oldest model to the newest, which must
-/// pass through the snapshot. Changes nothing. Throws DataError that names what is wrong.
+/// Checks every file, decides again every round whose ballots are there, and steps from the oldest model to
+/// the newest, which must pass through the snapshot. Changes nothing. Throws DataError that names what is
+/// wrong.
 Audit audit_journal(const TrainConfig& config, const std::filesystem::path& journal);
-
-struct ModelFile {
-  std::uint64_t round = 0;
-  std::string model_sha256;
-};
-
-/// The model after so many rounds (none: all) as model.pt. Needs the run's data set: BatchNorm's statistics
-/// are estimated on its training images, and the network takes its shape from them. Throws ConfigError for a
-/// round that the journal does not have.
-ModelFile write_past_model(const TrainConfig& config, const std::filesystem::path& journal,
-                           std::optional<std::uint64_t> round, const std::filesystem::path& out);
 
 }  // namespace signvote

@@ -5,38 +5,29 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 #include <sstream>
 #include <thread>
 
 #include "base/files.h"
+#include "base/numbers.h"
 #include "kernels/weight.h"
 #include "learn/dataset.h"
-#include "learn/fetch.h"
-#include "learn/models.h"
+#include "learn/model_names.h"
 #include "learn/partition.h"
 #include "signvote/error.h"
 
 namespace signvote {
 namespace {
 
-std::string flag(const std::string& name) {
-  std::string text = "--" + name;
-  std::ranges::replace(text, '_', '-');
-  return text;
-}
-
-/// Reads a whole number or a decimal one, all of the text, within [low, high].
+/// The text of option `name` as a number within [low, high].
 template <class Number>
 Number number(const std::string& name, const std::string& text, Number low, Number high) {
-  Number value{};
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc{} || stop != end || !(value >= low && value <= high))
+  const std::optional<Number> value = parse_number<Number>(text);
+  if (!value || !(*value >= low && *value <= high))
     throw ConfigError(fmt::format("{} is '{}'; it must be a {} from {} to {}", flag(name), text,
                                   std::is_integral_v<Number> ? "whole number" : "number", low, high));
-  return value;
+  return *value;
 }
 
 template <class Number>
@@ -166,8 +157,8 @@ const std::vector<TrainOption>& train_options() {
       choice("dataset", "Data set", &C::dataset, {kDatasetNames.begin(), kDatasetNames.end()}),
       textual("data", "Folder of the data set's files (default: the cache that 'signvote data fetch' fills)",
               &C::data, false),
-      choice("model", "Network", &C::model, {kModelNames.begin(), kModelNames.end()}),
-      choice("method", "Vote, by learnt reliability (IT-signSGD) or by plain majority (signSGD-MV)",
+      choice("model", "Network to train", &C::model, {kModelNames.begin(), kModelNames.end()}),
+      choice("method", "Vote by learnt reliability (IT-signSGD) or by plain majority (signSGD-MV)",
              &C::method, {"it", "mv"}),
       optional_numeric<std::uint32_t>("workers", "Number of workers (default: as many as batches, else 15)",
                                       &C::workers, 1, 65536),
@@ -179,26 +170,37 @@ const std::vector<TrainOption>& train_options() {
              &C::batches, parse_batches),
       textual("partition", "Who holds which samples: iid, shared, labels:K, dirichlet:A", &C::partition,
               true),
-      parsed("absent", "Workers that miss rounds, e.g. 2@5-9,0@12: worker 2 rounds 5 to 9, worker 0 round 12",
+      parsed("absent",
+             "Workers that miss rounds, e.g. 2@5-9,0@12: worker 2 misses 5 to 9, worker 0 misses 12",
              &C::absent, parse_absences),
       numeric<std::uint64_t>("rounds", "Rounds to train", &C::rounds, 1, kMost, false),
-      numeric("step", "delta, how far a parameter moves in a round", &C::step, 1e-30, 1e30, true),
+      numeric("step", "How far a parameter moves in a round (delta)", &C::step, 1e-30, 1e30, true),
       numeric<std::uint32_t>("initial_rounds", "Rounds a worker takes part in before its LLRs are used",
                              &C::initial_rounds, 1, 16383, true),
-      numeric("clip", "LLRs are kept within +-clip", &C::clip, kMinClip, kMaxClip, true),
-      numeric<std::uint64_t>("eval_every", "Test every so many rounds, and after the last", &C::eval_every, 1,
-                             kMost, false),
-      numeric<std::uint64_t>("save_every", "Save every so many rounds, to be resumed", &C::save_every, 1,
-                             kMost, false),
-      numeric<std::uint64_t>("seed", "Seed of everything random", &C::seed, 0, (1ULL << 63) - 1, true),
-      numeric<std::uint32_t>("threads", "Threads, 0 for one per core; the result does not depend on it",
+      numeric("clip", "The largest LLR, of either sign; larger ones are cut to it", &C::clip, kMinClip,
+              kMaxClip, true),
+      numeric<std::uint64_t>("eval_every",
+                             "Rounds from one test to the next; the last round is always tested",
+                             &C::eval_every, 1, kMost, false),
+      numeric<std::uint64_t>("save_every",
+                             "Rounds from one save to the next; --resume goes on from the last one",
+                             &C::save_every, 1, kMost, false),
+      numeric<std::uint64_t>("seed", "Seed of all random numbers", &C::seed, 0, (1ULL << 63) - 1, true),
+      numeric<std::uint32_t>("threads", "Threads, 0 for one per core; the result is the same with any number",
                              &C::threads, 0, 1024, false),
-      numeric<std::uint32_t>("micro_batch", "Samples of a thread's task; changes how sums are rounded",
+      numeric<std::uint32_t>("micro_batch",
+                             "Samples that a thread takes at once; changes how sums are rounded",
                              &C::micro_batch, 1, 65536, true),
       engine,
       textual("out", "Folder of the run (default: runs/DATASET-MODEL-METHOD-seedS)", &C::out, false),
   };
   return options;
+}
+
+std::string flag(const std::string& option) {
+  std::string text = "--" + option;
+  std::ranges::replace(text, '_', '-');
+  return text;
 }
 
 std::vector<std::uint32_t> TrainConfig::batch_sizes() const { return parse_batches(batches); }
@@ -222,7 +224,7 @@ std::uint64_t TrainConfig::run_id() const {
 
 void resolve(TrainConfig& config) {
   if (config.batch_mode && !config.batches.empty() && config.batches != batches_of_mode(*config.batch_mode))
-    throw ConfigError("--batch-mode and --batches are both given; take one of them");
+    throw ConfigError("--batch-mode and --batches are both given; leave one of them out");
   if (config.batch_mode) config.batches = batches_of_mode(*config.batch_mode);
   config.batch_mode.reset();
   if (config.batches.empty()) config.batches = fmt::format("{}x64", config.workers.value_or(15));
@@ -241,6 +243,16 @@ void resolve(TrainConfig& config) {
   if (config.out.empty())
     config.out =
         fmt::format("runs/{}-{}-{}-seed{}", config.dataset, config.model, config.method, config.seed);
+}
+
+TrainConfig load_run(const std::filesystem::path& folder) {
+  if (!std::filesystem::exists(folder / "config.toml"))
+    throw ConfigError(fmt::format("'{}' holds no run: it has no config.toml", folder.string()));
+  TrainConfig config;
+  read_config(folder / "config.toml", config);
+  config.out = folder.string();
+  resolve(config);
+  return config;
 }
 
 void read_config(const std::filesystem::path& file, TrainConfig& config) {

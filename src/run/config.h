@@ -1,5 +1,5 @@
-// A training run's settings: one table of options serves the command line, the TOML file and
-// config.toml alike, so that every flag is a key and the other way round.
+// A training run's settings. One table of options serves the command line, the TOML file and the run's own
+// config.toml, so that every flag is a key and every key a flag. Knows nothing of torch.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,7 @@ struct TrainConfig {
   std::vector<Absence> absences() const;
   std::size_t thread_count() const;
   std::filesystem::path data_folder() const;
-  /// Tells runs apart in their messages: a hash of every setting that changes the result.
+  /// A hash of every setting that changes the result: it tells runs apart in their messages.
   std::uint64_t run_id() const;
 };
 
@@ -56,13 +56,16 @@ struct TrainOption {
   std::string name;  // with underscores
   std::string help;
   bool text;                                                  // a string in TOML, not a number
-  bool fixes_result;                                          // a resumed run cannot change it
+  bool fixes_result;                                          // cannot be changed by --resume
   std::function<std::string(const TrainConfig&)> get;         // empty: not set
   std::function<void(TrainConfig&, const std::string&)> set;  // throws ConfigError
 };
 const std::vector<TrainOption>& train_options();
 
-/// Applies the keys of a TOML file, or of one's text (`file` then names it in errors). Throws ConfigError
+/// "--initial-rounds" for the option "initial_rounds".
+std::string flag(const std::string& option);
+
+/// Applies the keys of a TOML file, or of a TOML text (`file` then names it in errors). Throws ConfigError
 /// with file and line for a syntax error, an unknown key (with the nearest right one) or a value that makes
 /// no sense.
 void read_config(const std::filesystem::path& file, TrainConfig& config);
@@ -75,10 +78,13 @@ std::string write_config(const TrainConfig& config);
 /// batches, the default folder) and checks what cannot be seen in one option alone.
 void resolve(TrainConfig& config);
 
+/// Reads a run's config.toml; its `out` is the folder. Throws ConfigError if there is no run.
+TrainConfig load_run(const std::filesystem::path& folder);
+
 /// The paper's batch sizes, 960 samples a round. REQUIRES: 1 <= mode <= 4.
 std::string batches_of_mode(int mode);
 
-/// Of `candidates` the one nearest to `word`, if it is near enough to be meant.
+/// The candidate that is spelled most like `word`, if it is similar enough to be what was meant.
 std::optional<std::string> nearest(const std::string& word, const std::vector<std::string>& candidates);
 
 }  // namespace signvote

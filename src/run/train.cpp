@@ -71,10 +71,11 @@ class Run {
     }
     const bool finished = progress_.rounds == config_.rounds;
     if (record_ && (finished || stopped)) record_->write_model();
-    if (record_ && finished)
-      record_->write_summary(progress(), engine_->tally(), engine_->total_half_errors(),
-                             outside_gradients_share());
-    if (finished) engine_->finish();
+    if (finished) {
+      const std::vector<std::int64_t> totals = engine_->total_half_errors();
+      if (record_) record_->write_summary(progress(), engine_->tally(), totals, outside_gradients_share());
+      engine_->finish();
+    }
     return {finished, progress_.rounds};
   }
 
@@ -228,16 +229,6 @@ TrainResult train(const TrainConfig& config, const Dataset& dataset, const Train
   on_all_ranks(group, [&] { run.emplace(config, dataset, hooks, plan, group); });
   on_all_ranks(group, [&] { run->take_over(dataset); });
   return run->go();
-}
-
-TrainConfig load_run(const fs::path& folder) {
-  if (!fs::exists(folder / "config.toml"))
-    throw ConfigError(fmt::format("'{}' holds no run: it has no config.toml", folder.string()));
-  TrainConfig config;
-  read_config(folder / "config.toml", config);
-  config.out = folder.string();
-  resolve(config);
-  return config;
 }
 
 void fork_run(const fs::path& from, const TrainConfig& config) {

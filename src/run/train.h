@@ -62,9 +62,6 @@ void create_run(const TrainConfig& config);
 TrainResult train(const TrainConfig& config, const Dataset& dataset, const TrainHooks& hooks,
                   const EnginePlan& plan, const Group& group = {});
 
-/// Reads a run's config.toml; its `out` is the folder.
-TrainConfig load_run(const std::filesystem::path& folder);
-
 /// Makes a new run `config` that stands where the run in `from` stands, for methods that are the same
 /// until then: mv and it within the initial phase. The new tally starts unlearnt, so `config` must be mv.
 void fork_run(const std::filesystem::path& from, const TrainConfig& config);

@@ -17,7 +17,7 @@
 
 namespace signvote {
 
-namespace detail {  // in wire.cpp
+namespace detail {  // in body.cpp
 std::uint64_t gather_bits(std::uint64_t value, std::uint64_t mask);
 std::uint64_t scatter_bits(std::uint64_t value, std::uint64_t mask);
 }  // namespace detail

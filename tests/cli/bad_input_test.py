@@ -170,6 +170,7 @@ class OutFolder(Case):
         (self.folder / "locked").mkdir(0o555)
         (self.folder / "closed").mkdir(0o700)
         program = shutil.copy(SIGNVOTE, self.folder / "signvote")  # where anybody can run it
+        shutil.copy(SIGNVOTE + "-compute", self.folder)
         before = contents(self.folder)
         as_nobody = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
         for out in ("locked", "locked/run", "closed/run")[: 3 if as_nobody else 2]:

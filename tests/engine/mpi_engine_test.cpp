@@ -1,7 +1,7 @@
-// Run by mpirun, with any number of ranks: an MpiEngine next to a LocalEngine that is fed with all ballots
-// in every rank. Whatever a rank finds wrong ends the whole job with exit code 1.
+// Run by mpirun, with any number of ranks. Every rank has an MpiEngine and, to compare, a LocalEngine that
+// gets all ballots. Whatever a rank finds wrong ends the whole job with exit code 1.
 //
-// mpi_engine_test            everything that a sound job does
+// mpi_engine_test            everything but the following
 // mpi_engine_test garbage X  the last rank sends garbage of kind X; all others must name it
 // mpi_engine_test forever    rounds without end, for mpi_death_test.py
 #include "engine/mpi/mpi_engine.h"
@@ -17,11 +17,13 @@
 #include <thread>
 
 #include "base/thread_pool.h"
+#include "engine/checkpoint.h"
 #include "engine/local/local_engine.h"
 #include "engine/mpi/messages.h"
 #include "engine/mpi/mpi_calls.h"
 #include "signvote/error.h"
 #include "signvote/wire.h"
+#include "temporary_folder.h"
 
 namespace signvote {
 namespace {
@@ -32,16 +34,16 @@ const MpiSession* session = nullptr;
 
 void require(bool good, const std::string& what) {
   if (good) return;
-  fmt::print(stderr, "rank {} of {}: wrong: {}\n", session->rank(), session->ranks(), what);
+  fmt::print(stderr, "rank {} of {}: wrong: {}\n", session->rank(), session->size(), what);
   session->abort(1);
 }
 
-/// The same in every rank: who is present, and how they vote. Workers differ in how often they are wrong and
-/// how often they abstain; some never do.
+/// Who is present in a round and how they vote, the same in every rank. Workers differ in how often they are
+/// wrong and how often they abstain; some never do.
 struct Round {
   std::vector<SignVector> ballots;
   std::vector<const SignVector*> present;
-  std::vector<double> losses;
+  std::vector<BatchLoss> losses;
 };
 
 Round random_round(std::size_t size, std::uint32_t workers, std::mt19937_64& random) {
@@ -62,7 +64,7 @@ Round random_round(std::size_t size, std::uint32_t workers, std::mt19937_64& ran
       ballot.negative()[w] = (truth[w] ^ wrong) & present;
     }
     round.ballots.push_back(std::move(ballot));
-    round.losses.push_back(static_cast<double>(random() % 1000) / 7);
+    round.losses.push_back({1 + m, static_cast<double>(random() % 1000) / 7});
   }
   const bool nobody = random() % 20 == 0;
   const auto alone = static_cast<std::uint32_t>(random() % (3 * workers));
@@ -73,10 +75,21 @@ Round random_round(std::size_t size, std::uint32_t workers, std::mt19937_64& ran
   return round;
 }
 
-std::vector<std::vector<std::uint32_t>> random_hosts(std::uint32_t workers, std::mt19937_64& random) {
-  std::vector<std::uint32_t> batches(workers);
-  for (std::uint32_t& batch : batches) batch = static_cast<std::uint32_t>(random() % 50);
-  return host_workers(batches, session->ranks());
+using Hosts = std::vector<std::vector<std::uint32_t>>;
+
+/// Every rank hosts at least one worker.
+Hosts random_hosts(std::uint32_t workers, std::mt19937_64& random) {
+  Hosts hosts(session->size());
+  for (std::uint32_t m = 0; m < workers; ++m)
+    hosts[m < hosts.size() ? m : random() % hosts.size()].push_back(m);
+  return hosts;
+}
+
+/// Rank r hosts worker r.
+Hosts one_each() {
+  Hosts hosts;
+  for (std::uint32_t r = 0; r < session->size(); ++r) hosts.push_back({r});
+  return hosts;
 }
 
 /// Lets the workers of this rank vote, from a pool's threads.
@@ -89,22 +102,23 @@ Outcome play(Engine& engine, const Round& round, ThreadPool& pool, bool stop) {
 }
 
 void require_same(const Outcome& got, const Outcome& expected, const std::string& where) {
-  require(*got.verdict == *expected.verdict, "the verdict, " + where);
+  require((got.verdict == nullptr) == (expected.verdict == nullptr), "whether it is decided, " + where);
+  require(got.verdict == nullptr || *got.verdict == *expected.verdict, "the verdict, " + where);
   require(got.present == expected.present, "how many are present, " + where);
   require(got.losses == expected.losses, "the losses, " + where);
   require(got.stop == expected.stop, "the stop, " + where);
 }
 
 std::vector<Traffic> traffic_of_all(const Traffic& mine) {
-  std::vector<Traffic> all(session->ranks());
+  std::vector<Traffic> all(session->size());
   mpi::check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, MPI_COMM_WORLD),
              "in the test");
   return all;
 }
 
-/// What the shards of `parts` ranks would have saved.
-std::vector<std::vector<std::byte>> cut(const Tally& whole, std::uint32_t parts) {
-  std::vector<std::vector<std::byte>> snapshots;
+/// The shards that `parts` ranks would have of this tally.
+std::vector<Tally> cut(const Tally& whole, std::uint32_t parts) {
+  std::vector<Tally> shards;
   const std::vector<std::byte> bytes = whole.snapshot();
   for (std::uint32_t r = 0; r < parts; ++r) {
     TallyOptions options = whole.options();
@@ -113,59 +127,92 @@ std::vector<std::vector<std::byte>> cut(const Tally& whole, std::uint32_t parts)
     options.end = shard.end;
     Tally part(options);
     part.restore(bytes);
-    snapshots.push_back(part.snapshot());
+    shards.push_back(std::move(part));
   }
-  return snapshots;
+  return shards;
+}
+
+/// A folder that all ranks see, until all of them leave it.
+class SharedFolder {
+ public:
+  SharedFolder() {
+    if (session->leads()) own_.emplace();
+    path_ = session->of_leader(own_ ? own_->path().string() : "");
+  }
+  ~SharedFolder() { session->first_problem(""); }
+  SharedFolder(const SharedFolder&) = delete;
+  SharedFolder& operator=(const SharedFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::optional<TemporaryFolder> own_;
+  std::filesystem::path path_;
+};
+
+/// What `parts` ranks would have saved after this round.
+void save_as(const Tally& whole, std::uint32_t parts, const std::filesystem::path& folder) {
+  if (session->leads()) {
+    RunState state;
+    state.progress.rounds = whole.rounds();
+    state.parameters.resize(whole.size());
+    const std::vector<Tally> shards = cut(whole, parts);
+    for (std::uint32_t r = 1; r < parts; ++r) save_shard(shards[r], folder);
+    save_checkpoint(state, shards[0], folder);
+  }
+  session->first_problem("");  // all meet
 }
 
 void decides_what_one_process_decides(std::uint64_t seed, std::size_t size, std::size_t rounds) {
   std::mt19937_64 random(seed);
-  const auto workers = session->ranks() + static_cast<std::uint32_t>(random() % (21 - session->ranks()));
+  const auto workers = session->size() + static_cast<std::uint32_t>(random() % (21 - session->size()));
   const Method method = random() % 4 == 0 ? Method::mv : Method::it;
   const TallyOptions options{method, workers, 0, size, 1 + static_cast<std::uint32_t>(random() % 6), 10};
-  const MpiEngineOptions mpi_options{options, seed, random_hosts(workers, random), {}, {}};
+  const SharedFolder folder;
+  const MpiEngineOptions mpi_options{options, seed, folder.path(), random_hosts(workers, random), {}, {}};
   ThreadPool pool(2);
-  LocalEngine local(options, seed);
+  LocalEngine local(options, seed, "unused");
   MpiEngine engine(*session, mpi_options, pool.parallel_for());
   require(engine.leads() == (session->rank() == 0), "who leads");
   std::uint64_t ballots = 0;
   const auto play_both = [&](MpiEngine& one, std::size_t t) {
     const std::string where = fmt::format("seed {} size {} workers {} round {}", seed, size, workers, t);
     const Round round = random_round(size, workers, random);
-    const auto stopper = static_cast<std::uint32_t>(random() % (8 * session->ranks()));
+    const auto stopper = static_cast<std::uint32_t>(random() % (8 * session->size()));
     const Outcome got = play(one, round, pool, session->rank() == stopper);
-    const Outcome expected = play(local, round, pool, stopper < session->ranks());
+    const Outcome expected = play(local, round, pool, stopper < session->size());
     require_same(got, expected, where);
-    require(one.total_half_errors() == local.total_half_errors(), "the totals, " + where);
     require(one.tally().weighted() == local.tally().weighted(), "whether it is weighted, " + where);
     ballots += expected.present;
+    if (expected.verdict == nullptr) return;  // the ranks tell each other with the verdict
     for (const Traffic& traffic : traffic_of_all(one.traffic()))
       require(traffic == one.traffic(), "the traffic, " + where);
     require(one.traffic().ballots == ballots, "the ballots counted, " + where);
   };
   for (std::size_t t = 0; t < rounds / 2; ++t) play_both(engine, t);
-  require(engine.traffic().verdicts == rounds / 2, "the verdicts counted");
-  require((engine.traffic().verdict_bytes > 0) == (session->ranks() > 1),
+  require(engine.total_half_errors() == local.total_half_errors(), "the totals");
+  require(engine.traffic().verdicts == local.tally().rounds(), "the verdicts counted");
+  require((engine.traffic().verdict_bytes > 0) == (session->size() > 1),
           "nothing goes from a rank to itself");
-  require(engine.tally().snapshot() == cut(local.tally(), session->ranks())[session->rank()], "the snapshot");
+  require(engine.tally().snapshot() == cut(local.tally(), session->size())[session->rank()].snapshot(),
+          "the snapshot");
 
-  // The rest of the run with shards that were cut for other numbers of ranks.
+  // The rest of the run, restored from the shards of another number of ranks.
   MpiEngine resumed(*session, mpi_options);
-  const auto saved = cut(local.tally(), 1 + static_cast<std::uint32_t>(random() % 9));
-  resumed.tally().restore(std::vector<std::span<const std::byte>>(saved.begin(), saved.end()));
-  resumed.wait_for_all();
+  save_as(local.tally(), 1 + static_cast<std::uint32_t>(random() % 9), folder.path());
+  std::uint64_t found = 0;
+  resumed.open({}, [&](const RunState& state) { found = state.progress.rounds; }, [](const Outcome&) {});
+  require(found == local.tally().rounds(), "the saved state");
   require(resumed.total_half_errors() == local.total_half_errors(), "the totals after restoring");
   ballots = 0;
   for (std::size_t t = rounds / 2; t < rounds; ++t) play_both(resumed, t);
 }
 
-/// What a rank sends must not grow with the number of ranks, but for headers and trailers.
+/// What a rank sends must not grow with the number of ranks, except for what is around the signs.
 void sends_no_more_with_more_ranks() {
-  const std::uint32_t ranks = session->ranks();
+  const std::uint32_t ranks = session->size();
   const std::size_t size = 64'000;
   std::mt19937_64 random(1);
-  const std::vector<std::uint32_t> batches(ranks, 8);
-  MpiEngine engine(*session, {{Method::it, ranks, 0, size, 2, 10}, 1, host_workers(batches, ranks), {}, {}});
+  MpiEngine engine(*session, {{Method::it, ranks, 0, size, 2, 10}, 1, {}, one_each(), {}, {}});
   Round round = random_round(size, ranks, random);
   for (std::uint32_t m = 0; m < ranks; ++m) {
     round.present[m] = &round.ballots[m];
@@ -174,25 +221,26 @@ void sends_no_more_with_more_ranks() {
   ThreadPool pool(1);
   play(engine, round, pool, false);
   const Traffic traffic = engine.traffic();
-  const std::uint64_t around = ranks * (kHeaderBytes + 100 + 8 * ranks);
+  const std::uint64_t around = ranks * (100);
   require(traffic.ballot_bytes <= ranks * (size / 8 + around), "ballots take too much");
   require(traffic.verdict_bytes <= 2 * size / 8 + around, "verdicts take too much");
 }
 
-/// How often this thread has given up the processor to wait for something; not how often it had to.
+/// How often this thread has slept or waited; not how often it was interrupted.
 long sleeps() {
   rusage usage{};
   getrusage(RUSAGE_THREAD, &usage);
   return usage.ru_nvcsw;
 }
 
-constexpr int kReportTag = 99;  // of the test alone; not one of the engine's
+constexpr int kReportTag = 99;  // the engine does not use it
 
-/// To rank 0, from within a wait of the engine's: it is the same thread that talks to MPI there.
+/// Tells rank 0 that this rank has got so far. It may be called while the engine waits, because it is called
+/// in the thread that uses MPI.
 void report() { mpi::check(MPI_Send(nullptr, 0, MPI_BYTE, 0, kReportTag, MPI_COMM_WORLD), "in the test"); }
 
 void wait_for_reports() {
-  for (std::uint32_t r = 1; r < session->ranks(); ++r) {
+  for (std::uint32_t r = 1; r < session->size(); ++r) {
     MPI_Request request = MPI_REQUEST_NULL;
     mpi::check(MPI_Irecv(nullptr, 0, MPI_BYTE, static_cast<int>(r), kReportTag, MPI_COMM_WORLD, &request),
                "in the test");
@@ -200,25 +248,20 @@ void wait_for_reports() {
   }
 }
 
-/// Rank 0 is slow: it holds back until all others say what they have seen meanwhile. They leave it the
-/// processor, and say once that a stop has to wait.
+/// Ranks that wait for a slow one sleep, and say once that a stop has to wait. Rank 0 is the slow one: it
+/// takes part in a round only after all others have reported what they were to see meanwhile.
 void waits_quietly() {
   using Clock = std::chrono::steady_clock;
   constexpr int kLooks = 200;
   constexpr milliseconds kPatience{100};
-  const std::uint32_t ranks = session->ranks();
+  const std::uint32_t ranks = session->size();
   const bool slow = session->rank() == 0;
   std::mt19937_64 random(2);
   bool asked = false;  // for a stop
   int told = 0, looks = 0;
   Clock::time_point first_look, begun;
   long first_sleep = 0;
-  MpiEngineOptions options{{Method::it, ranks, 0, 1000, 2, 10},
-                           3,
-                           host_workers(std::vector<std::uint32_t>(ranks, 1), ranks),
-                           {},
-                           {},
-                           kPatience};
+  MpiEngineOptions options{{Method::it, ranks, 0, 1000, 2, 10}, 3, {}, one_each(), {}, {}, kPatience};
   options.stop_while_waiting = [&] {
     ++told;
     require(asked, "told of a stop that nobody asked for");
@@ -232,7 +275,8 @@ void waits_quietly() {
       first_sleep = sleeps();
     }
     if (looks != kLooks) return false;
-    // A sleep of 0.2 ms after each: a busy machine may make them longer, nothing makes them shorter.
+    // After each look comes a sleep of 0.2 ms. A busy machine may make it longer, but nothing makes it
+    // shorter.
     const std::chrono::duration<double, std::milli> took = Clock::now() - first_look;
     require(took.count() > 0.15 * kLooks && sleeps() - first_sleep > kLooks / 2,
             fmt::format("{} looks in {:.1f} ms of waiting, with {} sleeps", looks, took.count(),
@@ -246,8 +290,8 @@ void waits_quietly() {
     begun = Clock::now();
     play(engine, random_round(1000, ranks, random), pool, false);
   };
-  engine.wait_for_all();
-  if (slow) wait_for_reports();  // of so many looks
+  session->first_problem("");  // all meet
+  if (slow) wait_for_reports();  // of kLooks looks
   play_one();
   require(told == 0, "told of a stop that nobody asked for");
   asked = true;
@@ -256,20 +300,29 @@ void waits_quietly() {
   if (slow) std::this_thread::sleep_for(3 * kPatience);
   play_one();
   if (slow)
-    require(told <= 1, fmt::format("told {} times", told));  // it may have had to wait for others as well
+    require(told <= 1, fmt::format("told {} times", told));  // because it may have waited for others, too
   else
     require(told == 1, fmt::format("told {} times", told));
 }
 
-/// The ballots on the last shard are exactly one piece: an empty one must follow.
+/// A rank's message about the only worker that it hosts.
+std::vector<std::byte> ballot_message(const mpi::MessageId& id, SignView signs) {
+  mpi::EncodedSlice slice;
+  mpi::encode_slice(signs, slice);
+  std::vector<std::byte> bytes;
+  mpi::encode_ballots(id, false, std::vector<mpi::SentBallot>{{{}, &slice}}, bytes);
+  return bytes;
+}
+
+/// A message that is exactly one piece must be followed by an empty one. The last shard's ballots are.
 void sends_exactly_a_piece() {
-  const std::uint32_t ranks = session->ranks();
-  constexpr std::size_t kLastShard = 8 * (mpi::kPieceBytes - kHeaderBytes - 18);
+  const std::uint32_t ranks = session->size();
+  constexpr std::size_t kLastShard = 8 * (mpi::kPieceBytes - 46);
   const std::size_t size = (SignVector::words(kLastShard) * ranks - 1) * 64 + kLastShard % 64;
   const TallyOptions options{Method::it, ranks, 0, size, 1, 10};
-  const auto hosts = host_workers(std::vector<std::uint32_t>(ranks, 1), ranks);
-  LocalEngine local(options, 3);
-  MpiEngine engine(*session, {options, 3, hosts, {}, {}});
+  const auto hosts = one_each();
+  LocalEngine local(options, 3, "unused");
+  MpiEngine engine(*session, {options, 3, {}, hosts, {}, {}});
   ThreadPool pool(1);
   for (unsigned t = 0; t < 3; ++t) {
     Round round;
@@ -281,43 +334,38 @@ void sends_exactly_a_piece() {
     }
     for (const SignVector& ballot : round.ballots) round.present.push_back(&ballot);
     round.losses.resize(ranks);
-    SignVector joined;
-    std::vector<std::byte> bytes;
-    mpi::encode_ballots({3, t}, 0, mpi::shard_of(size, ranks, ranks - 1), {round.present.data(), 1},
-                        {false, {1}, {0.0}}, joined, bytes);
+    const std::vector<std::byte> bytes =
+        ballot_message({3, t, 0}, mpi::slice(round.ballots[0], mpi::shard_of(size, ranks, ranks - 1)));
     require(bytes.size() == mpi::kPieceBytes, fmt::format("a message of {} bytes", bytes.size()));
     require_same(play(engine, round, pool, false), play(local, round, pool, false), "exactly a piece");
   }
 }
 
 void names_the_first_problem() {
-  const std::uint32_t ranks = session->ranks();
+  const std::uint32_t ranks = session->size();
   require(session->first_problem("").empty(), "a problem nobody has");
   const std::string mine = session->rank() + 2 >= ranks ? fmt::format("rank {} is ill", session->rank()) : "";
   require(session->first_problem(mine) == fmt::format("rank {} is ill", ranks < 2 ? 0 : ranks - 2),
           "the first problem");
 }
 
-/// The last rank does not use its engine in the third round, but sends this instead of its ballots.
+/// In the third round the last rank sends something else instead of its ballots.
 void garbage(const std::string& kind) {
   constexpr std::size_t kSize = 1000;
-  const std::uint32_t ranks = session->ranks();
+  const std::uint32_t ranks = session->size();
   const std::uint32_t liar = ranks - 1;
   std::mt19937_64 random(4);
   ThreadPool pool(1);
-  const auto hosts = host_workers(std::vector<std::uint32_t>(ranks, 1), ranks);
-  MpiEngine engine(*session, {{Method::it, ranks, 0, kSize, 2, 10}, 3, hosts, {}, {}});
+  const auto hosts = one_each();
+  MpiEngine engine(*session, {{Method::it, ranks, 0, kSize, 2, 10}, 3, {}, hosts, {}, {}});
   for (int t = 0; t < 2; ++t) play(engine, random_round(kSize, ranks, random), pool, false);
   const Round round = random_round(kSize, ranks, random);
   if (session->rank() == liar) {
-    static std::vector<std::vector<std::byte>> messages(liar);  // some are never received
+    static std::vector<std::vector<std::byte>> messages(liar);  // static, because some are never received
     for (std::uint32_t to = 0; to < liar; ++to) {
       std::vector<std::byte>& bytes = messages[to];
-      SignVector joined;
       const std::uint64_t about = kind == "round" ? 1 : 2;
-      mpi::encode_ballots({3, about}, hosts[liar][0], mpi::shard_of(kSize, ranks, to),
-                          std::vector<const SignVector*>{&round.ballots[0]}, {false, {1}, {0.0}}, joined,
-                          bytes);
+      bytes = ballot_message({3, about, liar}, mpi::slice(round.ballots[0], mpi::shard_of(kSize, ranks, to)));
       if (kind == "random")
         std::generate(bytes.begin(), bytes.end(), [&] { return static_cast<std::byte>(random()); });
       if (kind == "long") bytes.resize(100'000);
@@ -341,14 +389,10 @@ void garbage(const std::string& kind) {
 }
 
 [[noreturn]] void forever() {
-  const std::uint32_t ranks = session->ranks();
+  const std::uint32_t ranks = session->size();
   std::mt19937_64 random(5);
   ThreadPool pool(1);
-  MpiEngine engine(*session, {{Method::it, ranks, 0, 5000, 2, 10},
-                              3,
-                              host_workers(std::vector<std::uint32_t>(ranks, 1), ranks),
-                              {},
-                              {}});
+  MpiEngine engine(*session, {{Method::it, ranks, 0, 5000, 2, 10}, 3, {}, one_each(), {}, {}});
   for (int t = 0;; ++t) {
     play(engine, random_round(5000, ranks, random), pool, false);
     std::this_thread::sleep_for(milliseconds(1));
@@ -388,5 +432,5 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     require(false, error.what());
   }
-  if (here.rank() == 0) fmt::print("{} ranks: all as it should be\n", here.ranks());
+  if (here.rank() == 0) fmt::print("{} ranks: all as it should be\n", here.size());
 }

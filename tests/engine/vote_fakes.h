@@ -18,7 +18,8 @@
 #include <vector>
 
 #include "base/files.h"
-#include "engine/grpc/certificates.h"
+#include "certs/authority.h"
+#include "certs/certificates.h"
 #include "engine/grpc/vote.pb.h"
 #include "engine/grpc/vote_client.h"
 #include "engine/grpc/vote_server.h"

@@ -9,7 +9,8 @@
 
 #include "../../examples/small_model.h"
 #include "base/files.h"
-#include "engine/grpc/certificates.h"
+#include "certs/authority.h"
+#include "certs/certificates.h"
 #include "engine/grpc/server_engine.h"
 
 using namespace signvote;

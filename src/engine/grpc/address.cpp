@@ -5,8 +5,8 @@
 #include <netinet/in.h>
 
 #include <algorithm>
-#include <charconv>
 
+#include "base/numbers.h"
 #include "signvote/error.h"
 
 namespace signvote {
@@ -33,10 +33,8 @@ Address parse_address(const std::string& text, const std::string& flag) {
   if (colon == std::string::npos) refuse("there is no port");
   Address address;
   address.host = text.substr(0, colon);
-  const std::string port = text.substr(colon + 1);
-  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);
-  if (error != std::errc() || end != port.data() + port.size() || address.port < 0 || address.port > 65535)
-    refuse("the port must be a number from 0 to 65535");
+  address.port = parse_number<int>(text.substr(colon + 1)).value_or(-1);
+  if (address.port < 0 || address.port > 65535) refuse("the port must be a number from 0 to 65535");
   std::string& host = address.host;
   const auto plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
@@ -51,6 +49,23 @@ Address parse_address(const std::string& text, const std::string& flag) {
   } else if (host.empty() || !std::ranges::all_of(host, plain)) {
     refuse("the host is neither a name nor an address");
   }
+  return address;
+}
+
+Address listen_address(const std::string& text, bool tls) {
+  Address address = parse_address(text, "--listen");
+  if (!tls && !address.loopback())
+    throw ConfigError(fmt::format(
+        "--listen is '{}' without TLS; give --cert, --key and --client-ca, or listen on localhost", text));
+  return address;
+}
+
+Address connect_address(const std::string& text, bool tls) {
+  Address address = parse_address(text, "--connect");
+  if (address.port == 0) throw ConfigError(fmt::format("--connect is '{}'; give the server's port", text));
+  if (!tls && !address.loopback())
+    throw ConfigError(fmt::format(
+        "--connect is '{}' without TLS; give --cert, --key and --ca, or connect to localhost", text));
   return address;
 }
 

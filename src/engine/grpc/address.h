@@ -18,6 +18,11 @@ struct Address {
 /// Throws ConfigError naming `flag`.
 Address parse_address(const std::string& text, const std::string& flag);
 
+/// Where a server listens and where a worker connects: without TLS, on loopback addresses only. Throw
+/// ConfigError naming --listen and --connect.
+Address listen_address(const std::string& text, bool tls);
+Address connect_address(const std::string& text, bool tls);
+
 /// gRPC's "ipv4:192.0.2.7:50123" and "ipv6:%5B::1%5D:50123" as people write them.
 std::string readable_peer(const std::string& peer);
 

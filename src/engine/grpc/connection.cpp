@@ -8,8 +8,8 @@
 #include <exception>
 #include <utility>
 
+#include "certs/certificates.h"
 #include "engine/grpc/address.h"
-#include "engine/grpc/certificates.h"
 #include "engine/grpc/vote.pb.h"
 
 namespace signvote {
@@ -89,7 +89,10 @@ void ConnectionList::wait_until_empty() const {
 
 std::shared_ptr<Connection> Connection::begin(const Setup& setup, grpc::CallbackServerContext& context) {
   std::shared_ptr<Connection> connection(new Connection(setup, context));
-  connection->self_ = connection;
+  {
+    const std::lock_guard lock(connection->mutex_);
+    connection->self_ = connection;
+  }
   setup.connections.add(connection);
   connection->read_next();
   return connection;
@@ -228,7 +231,11 @@ void Connection::OnWriteDone(bool ok) {
 
 void Connection::OnCancel() { finish({grpc::StatusCode::CANCELLED, "the worker is gone"}); }
 
-void Connection::OnDone() { const auto last = std::move(self_); }
+void Connection::OnDone() {
+  std::shared_ptr<Connection> last;  // outlives the lock
+  const std::lock_guard lock(mutex_);
+  last.swap(self_);
+}
 
 void Connection::end_if_unwanted() {
   guarded([&] {

@@ -90,11 +90,11 @@ class Connection final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   const std::string peer_;
   std::string name_;
   std::optional<Refusal> unidentified_;  // why the certificate names nobody
-  std::shared_ptr<Connection> self_;     // until OnDone
   grpc::ByteBuffer in_;
   grpc::ByteBuffer out_;
 
   std::mutex mutex_;                  // for all below
+  std::shared_ptr<Connection> self_;  // until OnDone
   std::unique_ptr<Session> session_;  // set once
   bool heard_ = false;                // a first message has come
   bool over_ = false;                 // gRPC has been told to finish: nothing may be started any more

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "engine/grpc/certificates.h"
+#include "certs/certificates.h"
 
 namespace signvote {
 

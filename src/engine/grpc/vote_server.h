@@ -15,8 +15,8 @@
 #include <string>
 #include <variant>
 
+#include "certs/certificates.h"
 #include "engine/grpc/address.h"
-#include "engine/grpc/certificates.h"
 
 namespace signvote {
 

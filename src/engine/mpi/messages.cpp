@@ -6,77 +6,130 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
-
-#include "signvote/wire.h"
+#include <type_traits>
+#include <utility>
 
 namespace signvote::mpi {
 namespace {
 
+enum class Kind : std::uint32_t {
+  ballots = 0x31425653,  // "SVB1"
+  verdict = 0x31565653,  // "SVV1"
+};
+
+struct Preamble {
+  Kind kind{};
+  std::uint32_t sender = 0;
+  std::uint64_t run_id = 0;
+  std::uint64_t round = 0;
+};
+static_assert(sizeof(Traffic) == 32 && std::has_unique_object_representations_v<Traffic>);
+static_assert(sizeof(Preamble) == 24 && std::has_unique_object_representations_v<Preamble>);
+
 constexpr std::size_t kChecksumBytes = sizeof(std::uint64_t);
-
-std::size_t workers_trailer_bytes(std::size_t workers) {
-  return 1 + workers * (1 + sizeof(BatchLoss::samples) + sizeof(BatchLoss::loss)) + kChecksumBytes;
-}
-
-std::size_t shard_trailer_bytes(std::size_t totals) {
-  return 4 * sizeof(std::uint64_t) + totals * sizeof(std::int64_t) + kChecksumBytes;
-}
+constexpr std::size_t kAroundBytes = sizeof(Preamble) + kChecksumBytes;
+/// Of a body's layout: the codec; if it is masked, also the mask's encoding and two lengths.
+constexpr std::size_t kMostLayoutBytes = 1 + 1 + 2 * sizeof(std::uint64_t);
+constexpr std::size_t kLossBytes = sizeof(BatchLoss::samples) + sizeof(BatchLoss::loss);
+constexpr std::uint8_t kAbsent = 0;  // instead of a codec
+constexpr const char* kWrongLength = "message has another length than its parts together";
 
 template <class T>
-void append(std::vector<std::byte>& out, std::span<const T> values) {
-  const auto bytes = std::as_bytes(values);
-  out.insert(out.end(), bytes.begin(), bytes.end());
+void append(std::vector<std::byte>& out, const T& value) {
+  out.resize(out.size() + sizeof value);
+  std::memcpy(out.data() + out.size() - sizeof value, &value, sizeof value);
 }
 
-/// Takes values off the front. REQUIRES: that many bytes are left.
-template <class T>
-void take(std::span<const std::byte>& bytes, std::span<T> values) {
-  if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size_bytes());
-  bytes = bytes.subspan(values.size_bytes());
+void begin(const MessageId& id, Kind kind, std::vector<std::byte>& out) {
+  out.clear();
+  append(out, Preamble{kind, id.sender, id.run_id, id.round});
 }
 
-/// Appends the checksum of what follows `begin`.
-void seal(std::vector<std::byte>& out, std::size_t begin) {
-  const std::uint64_t checksum = XXH3_64bits(out.data() + begin, out.size() - begin);
-  append(out, std::span(&checksum, 1));
-}
-
-/// Cuts a message into what wire.h reads and a trailer of so many bytes, whose checksum it looks at.
-bool split(std::span<const std::byte>& message, std::size_t trailer_bytes,
-           std::span<const std::byte>& trailer, std::string& problem) {
-  if (message.size() < kHeaderBytes + trailer_bytes) {
-    problem = fmt::format("message of {} bytes is shorter than its header and trailer", message.size());
-    return false;
+void append_slice(const EncodedSlice& slice, std::vector<std::byte>& out) {
+  const BodyLayout& layout = slice.layout;
+  append(out, layout.codec);
+  if (layout.codec == Codec::masked) {
+    append(out, static_cast<std::uint8_t>(layout.mask_encoding));
+    append(out, layout.mask_bytes);
+    append(out, layout.bytes);
   }
-  trailer = message.last(trailer_bytes);
-  message = message.first(message.size() - trailer_bytes);
-  std::uint64_t checksum = 0;
-  std::memcpy(&checksum, trailer.data() + trailer_bytes - kChecksumBytes, kChecksumBytes);
-  if (checksum == XXH3_64bits(trailer.data(), trailer_bytes - kChecksumBytes)) return true;
-  problem = "the checksum of a message's trailer is wrong";
+  out.insert(out.end(), slice.bytes.begin(), slice.bytes.end());
+}
+
+void seal(std::vector<std::byte>& out) { append(out, std::uint64_t{XXH3_64bits(out.data(), out.size())}); }
+
+/// Takes values off the front of a message. Once one is missing, all that follow are 0.
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
+
+  std::span<const std::byte> take_bytes(std::uint64_t count) {
+    if (count > rest_.size()) complete_ = false;
+    const auto taken = rest_.first(complete_ ? count : 0);
+    rest_ = rest_.subspan(taken.size());
+    return taken;
+  }
+
+  template <class T>
+  T take() {
+    T value{};
+    const auto taken = take_bytes(sizeof value);
+    if (complete_) std::memcpy(&value, taken.data(), sizeof value);
+    return value;
+  }
+
+  bool complete() const { return complete_; }
+  bool at_end() const { return complete_ && rest_.empty(); }
+
+ private:
+  std::span<const std::byte> rest_;
+  bool complete_ = true;
+};
+
+bool fail(std::string& problem, std::string text) {
+  problem = std::move(text);
   return false;
 }
 
-/// So many ballots on a shard, side by side, each beginning a word: what the last one's last word has left
-/// over is not part of it, so that one dense ballot is dense as ever.
-std::uint64_t joined_size(const Shard& shard, std::size_t ballots) {
-  return ballots == 0 ? 0 : (ballots - 1) * shard.words * SignVector::kBits + shard.size();
+/// Checks all of a message that does not depend on its kind, and takes the preamble and the checksum off.
+bool open(std::span<const std::byte>& message, const MessageId& id, Kind kind, std::string& problem) {
+  if (message.size() < kAroundBytes)
+    return fail(problem, fmt::format("message of {} bytes is too short to be one", message.size()));
+  Reader reader(message);
+  const auto preamble = reader.take<Preamble>();
+  if (preamble.kind != kind)
+    return fail(problem, "not the kind of message that was expected; run the same signvote on all ranks");
+  if (preamble.sender != id.sender || preamble.run_id != id.run_id || preamble.round != id.round)
+    return fail(
+        problem,
+        fmt::format("message of rank {}, run {:016x} and round {} where rank {}, run {:016x} and "
+                    "round {} were expected",
+                    preamble.sender, preamble.run_id, preamble.round, id.sender, id.run_id, id.round));
+  std::uint64_t checksum = 0;
+  std::memcpy(&checksum, message.data() + message.size() - kChecksumBytes, kChecksumBytes);
+  message = message.first(message.size() - kChecksumBytes);
+  if (checksum != XXH3_64bits(message.data(), message.size()))
+    return fail(problem, "message damaged on the way: its checksum does not match");
+  message = message.subspan(sizeof(Preamble));
+  return true;
 }
 
-void copy_words(SignView from, std::size_t from_word, std::size_t words, SignVector& to,
-                std::size_t to_word) {
-  std::ranges::copy(from.present().subspan(from_word, words), to.present().subspan(to_word).begin());
-  std::ranges::copy(from.negative().subspan(from_word, words), to.negative().subspan(to_word).begin());
-}
-
-bool is_canonical(const SignVector& signs) {
-  return signs.size() % SignVector::kBits == 0 ||
-         signs.present().back() >> (signs.size() % SignVector::kBits) == 0;
-}
-
-/// For those whose words are all written next.
-void resize(SignVector& signs, std::size_t size) {
-  if (signs.size() != size) signs.reset(size);
+bool take_signs(Reader& reader, Codec codec, SignWords signs, std::string& problem) {
+  BodyLayout layout{codec, MaskEncoding::none, 0, packed_bytes(signs.size)};
+  if (codec == Codec::masked) {
+    layout.mask_encoding = static_cast<MaskEncoding>(reader.take<std::uint8_t>());
+    layout.mask_bytes = reader.take<std::uint64_t>();
+    layout.bytes = reader.take<std::uint64_t>();
+  }
+  if (!is_possible(layout, signs.size))
+    return fail(problem, fmt::format("{} coordinates cannot have codec {}, mask encoding {}, {} mask bytes "
+                                     "and {} body bytes",
+                                     signs.size, static_cast<int>(codec),
+                                     static_cast<std::uint32_t>(layout.mask_encoding), layout.mask_bytes,
+                                     layout.bytes));
+  const auto body = reader.take_bytes(layout.bytes);
+  if (!reader.complete()) return fail(problem, "message ends before its signs do");
+  return read_body(layout, body, signs, problem);
 }
 
 }  // namespace
@@ -84,102 +137,69 @@ void resize(SignVector& signs, std::size_t size) {
 Shard shard_of(std::uint64_t size, std::uint32_t ranks, std::uint32_t rank) {
   assert(rank < ranks);
   const std::uint64_t words = SignVector::words(size);
-  Shard shard;
-  shard.first_word = words * rank / ranks;
-  shard.words = words * (rank + 1) / ranks - shard.first_word;
-  shard.begin = std::min(size, shard.first_word * SignVector::kBits);
-  shard.end = std::min(size, (shard.first_word + shard.words) * SignVector::kBits);
-  return shard;
+  return {std::min(size, words * rank / ranks * SignVector::kBits),
+          std::min(size, words * (rank + 1) / ranks * SignVector::kBits)};
 }
 
 std::size_t most_ballot_bytes(const Shard& to, std::size_t workers) {
-  return most_message_bytes(joined_size(to, workers)) + workers_trailer_bytes(workers);
+  return kAroundBytes + 1 + workers * (kLossBytes + kMostLayoutBytes + most_body_bytes(to.size()));
 }
 
-std::size_t most_verdict_bytes(const Shard& from, std::size_t totals) {
-  return most_message_bytes(from.size()) + shard_trailer_bytes(totals);
+std::size_t most_verdict_bytes(const Shard& from) {
+  return kAroundBytes + sizeof(Traffic) + kMostLayoutBytes + most_body_bytes(from.size());
 }
 
-void encode_ballots(const RoundId& id, std::uint32_t first_worker, const Shard& to,
-                    std::span<const SignVector* const> ballots, const WorkersTrailer& trailer,
-                    SignVector& joined, std::vector<std::byte>& out) {
-  resize(joined, joined_size(to, ballots.size()));
-  for (std::size_t i = 0; i < ballots.size(); ++i)
-    copy_words(*ballots[i], to.first_word, to.words, joined, i * to.words);
-  encode({MessageKind::ballot, id.run_id, id.round, first_worker, joined.size()}, joined, out);
-  const std::size_t begin = out.size();
-  const auto stop = static_cast<std::uint8_t>(trailer.stop ? 1 : 0);
-  append(out, std::span(&stop, 1));
-  append(out, std::span(trailer.present));
-  for (const BatchLoss& loss : trailer.losses) {
-    append(out, std::span(&loss.samples, 1));
-    append(out, std::span(&loss.loss, 1));
+void encode_ballots(const MessageId& id, bool stop, std::span<const SentBallot> ballots,
+                    std::vector<std::byte>& out) {
+  begin(id, Kind::ballots, out);
+  append(out, static_cast<std::uint8_t>(stop ? 1 : 0));
+  for (const SentBallot& ballot : ballots) {
+    append(out, ballot.loss.samples);
+    append(out, ballot.loss.loss);
+    if (ballot.slice != nullptr)
+      append_slice(*ballot.slice, out);
+    else
+      append(out, kAbsent);
   }
-  seal(out, begin);
+  seal(out);
 }
 
-bool decode_ballots(std::span<const std::byte> bytes, const RoundId& id, std::uint32_t first_worker,
-                    const Shard& to, std::span<SignVector* const> ballots, WorkersTrailer& trailer,
-                    SignVector& joined, std::string& problem) {
-  std::span<const std::byte> rest;
-  if (!split(bytes, workers_trailer_bytes(ballots.size()), rest, problem)) return false;
-  std::uint8_t stop = 0;
-  trailer.present.resize(ballots.size());
-  trailer.losses.resize(ballots.size());
-  take(rest, std::span(&stop, 1));
-  take(rest, std::span(trailer.present));
-  for (BatchLoss& loss : trailer.losses) {
-    take(rest, std::span(&loss.samples, 1));
-    take(rest, std::span(&loss.loss, 1));
+bool decode_ballots(std::span<const std::byte> bytes, const MessageId& id, const Shard& to, bool& stop,
+                    std::span<ReceivedBallot> ballots, std::string& problem) {
+  if (!open(bytes, id, Kind::ballots, problem)) return false;
+  Reader reader(bytes);
+  const auto asked = reader.take<std::uint8_t>();
+  if (asked > 1) return fail(problem, "a flag is neither 0 nor 1");
+  stop = asked == 1;
+  for (ReceivedBallot& ballot : ballots) {
+    ballot.loss.samples = reader.take<std::uint32_t>();
+    ballot.loss.loss = reader.take<double>();
+    const auto codec = reader.take<std::uint8_t>();
+    ballot.present = codec != kAbsent;
+    if (!ballot.present) continue;
+    if (ballot.signs.size() != to.size()) ballot.signs.reset(to.size());
+    if (!take_signs(reader, static_cast<Codec>(codec), ballot.signs, problem)) return false;
   }
-  if (stop > 1 || std::ranges::any_of(trailer.present, [](std::uint8_t flag) { return flag > 1; })) {
-    problem = "a flag in a message's trailer is neither 0 nor 1";
-    return false;
-  }
-  trailer.stop = stop != 0;
-  const auto present = static_cast<std::size_t>(std::ranges::count(trailer.present, std::uint8_t{1}));
-  const MessageHeader expected{MessageKind::ballot, id.run_id, id.round, first_worker,
-                               joined_size(to, present)};
-  if (!decode(bytes, expected, joined, problem)) return false;
-  std::size_t word = 0;
-  for (std::size_t i = 0; i < ballots.size(); ++i) {
-    if (trailer.present[i] == 0) continue;
-    resize(*ballots[i], to.size());
-    copy_words(joined, word, to.words, *ballots[i], 0);
-    word += to.words;
-    if (is_canonical(*ballots[i])) continue;
-    problem = "a ballot has signs past its last coordinate";
-    return false;
-  }
-  return true;
+  return reader.at_end() || fail(problem, kWrongLength);
 }
 
-void encode_verdict(const RoundId& id, SignView slice, ShardTrailer& trailer, std::vector<std::byte>& out) {
-  encode({MessageKind::verdict, id.run_id, id.round, 0, slice.size()}, slice, out);
-  const std::size_t begin = out.size();
-  trailer.traffic.verdict_bytes += begin + shard_trailer_bytes(trailer.totals.size());
-  const Traffic& sent = trailer.traffic;
-  const std::uint64_t traffic[] = {sent.ballots, sent.ballot_bytes, sent.verdicts, sent.verdict_bytes};
-  append(out, std::span<const std::uint64_t>(traffic));
-  append(out, std::span<const std::int64_t>(trailer.totals));
-  seal(out, begin);
+void encode_verdict(const MessageId& id, const EncodedSlice& slice, Traffic& traffic,
+                    std::vector<std::byte>& out) {
+  begin(id, Kind::verdict, out);
+  append_slice(slice, out);
+  traffic.verdict_bytes += out.size() + sizeof traffic + kChecksumBytes;
+  append(out, traffic);
+  seal(out);
 }
 
-bool decode_verdict(std::span<const std::byte> bytes, const RoundId& id, const Shard& from, SignVector& slice,
-                    ShardTrailer& trailer, std::string& problem) {
-  std::span<const std::byte> rest;
-  if (!split(bytes, shard_trailer_bytes(trailer.totals.size()), rest, problem)) return false;
-  std::uint64_t traffic[4];
-  take(rest, std::span<std::uint64_t>(traffic));
-  take(rest, std::span(trailer.totals));
-  trailer.traffic = {traffic[0], traffic[1], traffic[2], traffic[3]};
-  return decode(bytes, {MessageKind::verdict, id.run_id, id.round, 0, from.size()}, slice, problem);
-}
-
-SignView slice(SignView whole, const Shard& shard) { return whole.slice(shard.begin, shard.size()); }
-
-void place_slice(SignView slice, const Shard& shard, SignVector& whole) {
-  copy_words(slice, 0, shard.words, whole, shard.first_word);
+bool decode_verdict(std::span<const std::byte> bytes, const MessageId& id, const Shard& from,
+                    SignVector& verdict, Traffic& traffic, std::string& problem) {
+  if (!open(bytes, id, Kind::verdict, problem)) return false;
+  Reader reader(bytes);
+  const auto codec = static_cast<Codec>(reader.take<std::uint8_t>());
+  if (!take_signs(reader, codec, SignWords(verdict, from.begin, from.size()), problem)) return false;
+  traffic = reader.take<Traffic>();
+  return reader.at_end() || fail(problem, kWrongLength);
 }
 
 }  // namespace signvote::mpi

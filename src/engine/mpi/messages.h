@@ -1,9 +1,10 @@
-// What MPI ranks say to each other, as bytes; of MPI itself nothing is known here. docs/clusters.md is the
+// What MPI ranks send to each other, as bytes. Nothing here calls MPI. docs/clusters.md is the
 // specification.
 //
-// Both messages are one wire message (wire.h) and a trailer with its own checksum. A ballot message has
-// the ballots of a rank's workers, cut to the coordinates of the rank it goes to; a verdict message has a
-// rank's part of the verdict.
+// Every message begins with a preamble that says what it is about and ends with a checksum of all before
+// it. A ballot message has the ballots of a rank's workers, each cut to the coordinates of the rank that
+// it goes to; a verdict message has a rank's part of the verdict. The signs are bodies as in
+// ballot/body.h, one for each ballot, so that each worker's can be encoded as soon as it has voted.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "ballot/body.h"
 #include "engine/engine.h"
 #include "signvote/sign_vector.h"
 
@@ -20,68 +22,74 @@ namespace signvote::mpi {
 constexpr int kBallotTag = 1;
 constexpr int kVerdictTag = 2;
 
-/// A message goes in pieces of so many bytes; the first one that is shorter, if only empty, is its last. Open
-/// MPI sends what is below 64 KB by TCP without asking the receiver first. Longer ones wait for its answer,
-/// several times over: at 100 Mbit/s and N = 10^7 a round then took 290 ms instead of 200.
+/// A message is sent in pieces of this many bytes; the first piece that is shorter, maybe empty, is its
+/// last. Open MPI sends messages below 64 KB by TCP without asking the receiver first. Longer ones wait for
+/// its answer, several times over: at 100 Mbit/s and N = 10^7 a round then took 290 ms instead of 200.
 constexpr std::size_t kPieceBytes = 60 * 1024;
 
-/// The coordinates of a rank: whole words, so that slices are copies. Empty where ranks outnumber words.
+/// The coordinates of a rank: whole words of a ballot, except at the model's end. Empty for some ranks if
+/// there are more ranks than words.
 struct Shard {
-  std::uint64_t first_word = 0;
-  std::uint64_t words = 0;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
 
   std::uint64_t size() const { return end - begin; }
 };
 
-/// Of a model of `size` coordinates, cut evenly.
+/// A rank's share of a model of `size` coordinates. All shares are equal to within a word.
 Shard shard_of(std::uint64_t size, std::uint32_t ranks, std::uint32_t rank);
 
-/// What a rank says of its workers, in the order it hosts them.
-struct WorkersTrailer {
-  bool stop = false;
-  std::vector<std::uint8_t> present;
-  std::vector<BatchLoss> losses;
-};
+inline SignView slice(SignView whole, const Shard& shard) { return whole.slice(shard.begin, shard.size()); }
 
-/// What a rank says of its shard.
-struct ShardTrailer {
-  Traffic traffic;                   // what this rank has sent so far
-  std::vector<std::int64_t> totals;  // half-errors by worker; empty for Method::mv
-};
-
-/// Which messages are exchanged: the same in the sender and the receiver.
-struct RoundId {
+/// Which message this is. The sender and the receiver must agree on it.
+struct MessageId {
   std::uint64_t run_id = 0;
   std::uint64_t round = 0;
+  std::uint32_t sender = 0;  // a rank
 };
 
 /// The most bytes that a message can have.
 std::size_t most_ballot_bytes(const Shard& to, std::size_t workers);
-std::size_t most_verdict_bytes(const Shard& from, std::size_t totals);
+std::size_t most_verdict_bytes(const Shard& from);
 
-/// `ballots` are those of the workers present; `joined` is only there to keep its memory.
-/// `first_worker` stands for the sender in the header.
-void encode_ballots(const RoundId& id, std::uint32_t first_worker, const Shard& to,
-                    std::span<const SignVector* const> ballots, const WorkersTrailer& trailer,
-                    SignVector& joined, std::vector<std::byte>& out);
+/// One worker's ballot on one rank's coordinates, as it is sent.
+struct EncodedSlice {
+  BodyLayout layout;
+  std::vector<std::byte> bytes;
+};
 
-/// Reads what `workers` workers sent to this shard: ballots[i], if trailer.present[i]. False: `problem`
-/// says in one line what is wrong. Foreign bytes never crash it.
-bool decode_ballots(std::span<const std::byte> bytes, const RoundId& id, std::uint32_t first_worker,
-                    const Shard& to, std::span<SignVector* const> ballots, WorkersTrailer& trailer,
-                    SignVector& joined, std::string& problem);
+inline void encode_slice(SignView signs, EncodedSlice& out) { out.layout = write_body(signs, out.bytes, 0); }
 
-/// `trailer.traffic` is that before this message, which adds itself.
-void encode_verdict(const RoundId& id, SignView slice, ShardTrailer& trailer, std::vector<std::byte>& out);
+/// What a rank sends about one of its workers.
+struct SentBallot {
+  BatchLoss loss;
+  const EncodedSlice* slice = nullptr;  // null: the worker is absent
+};
 
-/// Reads a shard's slice. trailer.totals has as many as are expected.
-bool decode_verdict(std::span<const std::byte> bytes, const RoundId& id, const Shard& from, SignVector& slice,
-                    ShardTrailer& trailer, std::string& problem);
+/// What is read of it.
+struct ReceivedBallot {
+  BatchLoss loss;
+  bool present = false;
+  SignVector signs;  // if present
+};
 
-/// A shard's coordinates out of all, and back.
-SignView slice(SignView whole, const Shard& shard);
-void place_slice(SignView slice, const Shard& shard, SignVector& whole);
+/// `ballots` are those of all workers that the sender hosts, in their order. `stop`: the sender was asked to
+/// stop.
+void encode_ballots(const MessageId& id, bool stop, std::span<const SentBallot> ballots,
+                    std::vector<std::byte>& out);
+
+/// Reads such a message. The bytes may come from anybody. Returns false if something is wrong; `problem`
+/// then says what in one line. REQUIRES: as many `ballots` as the sender hosts workers.
+[[nodiscard]] bool decode_ballots(std::span<const std::byte> bytes, const MessageId& id, const Shard& to,
+                                  bool& stop, std::span<ReceivedBallot> ballots, std::string& problem);
+
+/// `traffic` is what the sender has sent before this message, which adds itself to it.
+void encode_verdict(const MessageId& id, const EncodedSlice& slice, Traffic& traffic,
+                    std::vector<std::byte>& out);
+
+/// Reads a shard's slice into the verdict on all coordinates, and the sender's traffic. Otherwise as
+/// decode_ballots.
+[[nodiscard]] bool decode_verdict(std::span<const std::byte> bytes, const MessageId& id, const Shard& from,
+                                  SignVector& verdict, Traffic& traffic, std::string& problem);
 
 }  // namespace signvote::mpi

@@ -1,8 +1,8 @@
-// Calls of MPI as the rest of the program would have them: errors are exceptions, and waiting leaves the
-// core to others.
+// Calls of MPI as the rest of the program wants them: errors are exceptions, and a thread that waits leaves
+// its core to others.
 #pragma once
 
-// The C interface alone; the C++ one is long gone from the standard.
+// The C interface alone; the C++ interface has been removed from the standard.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
@@ -13,15 +13,15 @@
 
 namespace signvote::mpi {
 
-/// Throws EngineError if `code` is an error; `doing` says of what.
+/// Throws EngineError if `code` is an error. `doing` completes the sentence "MPI failed ...".
 void check(int code, const std::string& doing);
 
-/// The pause between two looks at what has not come yet. MPI's own waiting would burn a core, which on a
-/// machine with several ranks is one that computes gradients.
+/// The pauses of a loop that waits for a message. MPI's own waiting keeps a core busy, on which another rank
+/// may be computing gradients.
 class BackOff {
  public:
-  /// Sleeps about an eighth of the time since the last news, so that waiting is prolonged by no more than
-  /// that, and 0.2 ms at most.
+  /// Sleeps for an eighth of the time since the last news, but at most 0.2 ms. So no wait gets longer by
+  /// more than an eighth.
   void pause();
   void news() { since_ = Clock::now(); }
   std::chrono::duration<double> waited() const { return Clock::now() - since_; }
@@ -31,7 +31,7 @@ class BackOff {
   Clock::time_point since_ = Clock::now();
 };
 
-/// Waits for one request. `idle`, if any, is called now and then.
+/// Waits for one request. `idle`, if given, is called before each pause.
 void wait(MPI_Request& request, const std::string& doing,
           const std::function<void(const BackOff&)>& idle = {});
 

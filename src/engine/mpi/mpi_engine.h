@@ -1,12 +1,13 @@
 // The engine of a cluster: R ranks host the M >= R workers and one shard of the tally each.
 //
-// A round is two exchanges. All-to-all: every rank sends every other one message with its workers'
-// ballots on that rank's coordinates. Each rank decides its shard. All-gather: every rank sends every
-// other its slice of the verdict, with the shard's totals. A message has one wire header (see
-// docs/clusters.md), whatever the number of slices in it. So a rank sends and receives about N/8 bytes
-// a worker it hosts and N/8 of verdicts, and keeps 2MN/R bytes of counters.
+// A round is two exchanges. First every rank sends every other rank one message with its workers'
+// ballots on that rank's coordinates, and each rank decides its shard. Then every rank sends every other
+// rank its slice of the verdict. So a rank sends about N/8 bytes for each worker that it hosts and N/8
+// bytes of verdicts, and keeps 2MN/R bytes of counters. docs/clusters.md has the messages.
 //
-// Only the thread that made the engine talks to MPI.
+// Threads: send_ballot may be called from any number of threads, for different workers at the same time;
+// it encodes the ballot in the calling thread and does not use MPI. All other members are for the thread
+// that made the engine, which alone talks to MPI.
 #pragma once
 
 #include <chrono>
@@ -16,7 +17,6 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "engine/engine.h"
@@ -28,12 +28,12 @@ namespace signvote {
 struct MpiEngineOptions {
   TallyOptions tally;  // of the whole model: begin is 0
   std::uint64_t run_id = 0;
-  std::filesystem::path folder;                    // where to save; the same for all ranks
-  std::vector<std::vector<std::uint32_t>> hosted;  // by rank
-  /// Told once if a stop is asked for and other ranks are waited for, for longer than `patience` (one of them
-  /// may have died).
+  std::filesystem::path folder;                    // where to save; all ranks see the same
+  std::vector<std::vector<std::uint32_t>> hosted;  // by rank: its workers, at least one, ascending
+  /// While a wait for other ranks is longer than `patience`, stop_requested is called again and again. Once
+  /// it returns true, stop_while_waiting is called, because a rank may have died; that happens only once.
   std::function<void()> stop_while_waiting;
-  std::function<bool()> stop_requested;  // asked at every look of a wait that is as long
+  std::function<bool()> stop_requested;
   std::chrono::duration<double> patience{1.0};
 };
 

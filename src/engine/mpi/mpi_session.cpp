@@ -3,47 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <exception>
-#include <thread>
+#include <vector>
 
 #include "engine/mpi/mpi_calls.h"
 #include "signvote/error.h"
 
 namespace signvote {
-namespace mpi {
-
-void check(int code, const std::string& doing) {
-  if (code == MPI_SUCCESS) return;
-  std::array<char, MPI_MAX_ERROR_STRING> text{};
-  int length = 0;
-  if (MPI_Error_string(code, text.data(), &length) != MPI_SUCCESS) length = 0;
-  throw EngineError(fmt::format("MPI failed {}: {} (code {})", doing,
-                                std::string_view(text.data(), static_cast<std::size_t>(length)), code));
-}
-
-void BackOff::pause() {
-  using std::chrono::microseconds;
-  const auto share = std::chrono::duration_cast<microseconds>(waited() / 8);
-  // The system's own slack is 50 us: a shorter sleep would not be one.
-  if (share < microseconds(20))
-    std::this_thread::yield();
-  else
-    std::this_thread::sleep_for(std::min(share, microseconds(200)));
-}
-
-void wait(MPI_Request& request, const std::string& doing, const std::function<void(const BackOff&)>& idle) {
-  BackOff back_off;
-  for (int done = 0;;) {
-    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), doing);
-    if (done != 0) return;
-    if (idle) idle(back_off);
-    back_off.pause();
-  }
-}
-
-}  // namespace mpi
 
 MpiSession::MpiSession() {
   int provided = MPI_THREAD_SINGLE;
@@ -92,7 +59,7 @@ std::string MpiSession::broadcast(const std::string& mine, std::uint32_t from) c
 
 void MpiSession::abort(int code) const {
   MPI_Abort(MPI_COMM_WORLD, code);
-  std::_Exit(code);  // MPI_Abort does not come back, but does not promise so
+  std::_Exit(code);  // MPI_Abort does not return, but the compiler cannot know that
 }
 
 }  // namespace signvote

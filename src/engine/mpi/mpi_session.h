@@ -8,12 +8,14 @@
 
 namespace signvote {
 
-/// The ranks of a job, and MPI for as long as this lives. One a process.
+/// The ranks of a job. MPI is initialized for as long as this lives. A process can have one, and only the thread that made it
+/// may use it.
 class MpiSession : public Group {
  public:
   /// Throws EngineError if MPI cannot give MPI_THREAD_FUNNELED.
   MpiSession();
-  /// Finalizes; while an exception unwinds it does not (that would wait for the others): see abort.
+  /// Finalizes MPI, except while an exception is being handled: that would wait for the other ranks, which
+  /// may wait for this one. See abort.
   ~MpiSession() override;
 
   std::string first_problem(const std::string& mine) const override;

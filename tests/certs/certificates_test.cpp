@@ -1,6 +1,6 @@
 // Certificates as OpenSSL's own program sees them, and what is refused.
 
-#include "engine/grpc/certificates.h"
+#include "certs/certificates.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "base/process.h"
+#include "certs/authority.h"
 #include "signvote/error.h"
 #include "temporary_folder.h"
 

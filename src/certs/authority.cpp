@@ -1,14 +1,10 @@
-#include "engine/grpc/certificates.h"
+#include "certs/authority.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <openssl/bio.h>
-#include <openssl/err.h>
-#include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
-#include <openssl/x509.h>
 #include <openssl/x509v3.h>
 #include <unistd.h>
 
@@ -19,134 +15,45 @@
 #include <string_view>
 
 #include "base/files.h"
+#include "certs/openssl.h"
 #include "signvote/error.h"
 
 namespace signvote {
 namespace {
 
 namespace fs = std::filesystem;
-
-template <auto release>
-struct Free {
-  void operator()(auto* object) const { release(object); }
-};
-using Key = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;
-using Certificate = std::unique_ptr<X509, Free<X509_free>>;
-using Bio = std::unique_ptr<BIO, Free<BIO_free>>;
+using namespace openssl;
 
 constexpr std::size_t kLongestCommonName = 64;  // X.520's limit, which OpenSSL enforces
 
-/// For what fails only without memory or randomness.
-void check(bool done, std::string_view what) {
-  if (done) return;
-  const char* reason = ::ERR_reason_error_string(::ERR_peek_last_error());
-  throw DataError(fmt::format("OpenSSL cannot {}: {}", what, reason != nullptr ? reason : "no reason given"));
-}
-
-std::string to_pem(const auto& write) {
-  const Bio bio(::BIO_new(::BIO_s_mem()));
-  check(bio != nullptr && write(bio.get()) == 1, "write PEM");
-  char* data = nullptr;
-  const long size = BIO_get_mem_data(bio.get(), &data);
-  return {data, static_cast<std::size_t>(size)};
-}
-
 std::string to_pem(X509* certificate) {
-  return to_pem([certificate](BIO* bio) { return ::PEM_write_bio_X509(bio, certificate); });
+  return written([certificate](BIO* bio) { return ::PEM_write_bio_X509(bio, certificate); }, "write PEM");
 }
 
 std::string to_pem(EVP_PKEY* key) {
-  return to_pem([key](BIO* bio) {
-    return ::PEM_write_bio_PKCS8PrivateKey(bio, key, nullptr, nullptr, 0, nullptr, nullptr);
-  });
+  return written(
+      [key](BIO* bio) {
+        return ::PEM_write_bio_PKCS8PrivateKey(bio, key, nullptr, nullptr, 0, nullptr, nullptr);
+      },
+      "write PEM");
 }
-
-// Reading
-
-Bio reader(const std::string& pem) {
-  Bio bio(::BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
-  check(bio != nullptr, "read PEM");
-  return bio;
-}
-
-/// The next one; nothing if there is none.
-Certificate next_certificate(const Bio& pem) {
-  Certificate certificate(::PEM_read_bio_X509(pem.get(), nullptr, nullptr, nullptr));
-  ::ERR_clear_error();
-  return certificate;
-}
-
-/// The first of a file: the program's own; those of a chain follow.
-Certificate parse_certificate(const std::string& pem, const fs::path& file) {
-  Certificate certificate = next_certificate(reader(pem));
-  if (!certificate)
-    throw DataError(
-        fmt::format("'{}' holds no certificate in PEM (-----BEGIN CERTIFICATE-----)", file.string()));
-  return certificate;
-}
-
-Key parse_key(const std::string& pem, const fs::path& file) {
-  bool encrypted = false;
-  const auto no_password = [](char*, int, int, void* asked) {  // else OpenSSL asks on the terminal
-    *static_cast<bool*>(asked) = true;
-    return -1;
-  };
-  Key key(::PEM_read_bio_PrivateKey(reader(pem).get(), nullptr, no_password, &encrypted));
-  ::ERR_clear_error();
-  if (encrypted)
-    throw DataError(fmt::format(
-        "the key in '{0}' has a password; remove it with: openssl pkey -in '{0}' -out KEY", file.string()));
-  if (!key) throw DataError(fmt::format("'{}' holds no private key in PEM", file.string()));
-  return key;
-}
-
-void check_dates(const X509* certificate, const fs::path& file, std::string_view advice) {
-  const auto shown = [](const ASN1_TIME* time) {
-    const Bio bio(::BIO_new(::BIO_s_mem()));
-    check(bio != nullptr && ::ASN1_TIME_print(bio.get(), time) == 1, "print a date");
-    char* data = nullptr;
-    const long size = BIO_get_mem_data(bio.get(), &data);
-    return std::string(data, static_cast<std::size_t>(size));
-  };
-  const ASN1_TIME* from = ::X509_get0_notBefore(certificate);
-  const ASN1_TIME* to = ::X509_get0_notAfter(certificate);
-  if (::X509_cmp_current_time(from) > 0)
-    throw DataError(fmt::format("the certificate '{}' is valid only from {}; check this machine's clock",
-                                file.string(), shown(from)));
-  if (::X509_cmp_current_time(to) < 0)
-    throw DataError(
-        fmt::format("the certificate '{}' has expired on {}; {}", file.string(), shown(to), advice));
-}
-
-void check_fit(const X509* certificate, const EVP_PKEY* key, const fs::path& certificate_file,
-               const fs::path& key_file) {
-  const bool fits = ::X509_check_private_key(certificate, key) == 1;
-  ::ERR_clear_error();
-  if (!fits)
-    throw DataError(
-        fmt::format("the key '{}' is not that of the certificate '{}'; give the two files that were "
-                    "made together",
-                    key_file.string(), certificate_file.string()));
-}
-
-// Writing
 
 void refuse_existing(const fs::path& file) {
   if (fs::exists(fs::symlink_status(file)))
-    throw ConfigError(
-        fmt::format("'{}' is there already and is not overwritten; remove it or take another folder or name",
-                    file.string()));
+    throw ConfigError(fmt::format(
+        "'{}' is there already and is not overwritten; remove it, or choose another folder or name",
+        file.string()));
 }
 
-/// Never a moment in which others could read a key: the file is born with its mode.
+/// The file is created with its mode, so that at no moment others can read a key.
 void write_new(const fs::path& file, std::string_view content, mode_t mode) {
   const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
   if (fd < 0 && errno == EEXIST) refuse_existing(file);
   int error = fd < 0 ? errno : 0;
   while (error == 0 && !content.empty()) {
-    const ssize_t written = ::write(fd, content.data(), content.size());
-    if (written >= 0)
-      content.remove_prefix(static_cast<std::size_t>(written));
+    const ssize_t count = ::write(fd, content.data(), content.size());
+    if (count >= 0)
+      content.remove_prefix(static_cast<std::size_t>(count));
     else if (errno != EINTR)
       error = errno;
   }
@@ -208,7 +115,7 @@ void add_extension(X509* certificate, X509* issuer, int kind, const std::string&
 void set_random_serial(X509* certificate) {
   unsigned char bytes[16];
   check(::RAND_bytes(bytes, sizeof bytes) == 1, "draw a serial number");
-  bytes[0] &= 0x7f;  // positive, as the standard wants it
+  bytes[0] &= 0x7f;  // the standard asks for a positive number
   using Number = std::unique_ptr<BIGNUM, Free<BN_free>>;
   const Number number(::BN_bin2bn(bytes, sizeof bytes, nullptr));
   check(number && ::BN_to_ASN1_INTEGER(number.get(), ::X509_get_serialNumber(certificate)),
@@ -221,7 +128,7 @@ Key make_key() {
   return key;
 }
 
-/// Without extensions and signature. Valid from an hour ago, for clocks differ.
+/// Without extensions and signature. Valid from an hour ago, because clocks differ.
 Certificate make_certificate(EVP_PKEY* key, const std::string& name, int days) {
   Certificate certificate(::X509_new());
   X509* raw = certificate.get();
@@ -306,7 +213,7 @@ void make_server_certificate(const fs::path& folder, const std::vector<std::stri
                       host));
     alternatives += fmt::format("{}{}:{}", alternatives.empty() ? "" : ",", address ? "IP" : "DNS", host);
   }
-  // Who connects looks at the alternative names; the common name is for people.
+  // Clients check the alternative names; the common name is for people.
   const bool fits = hosts.front().size() <= kLongestCommonName;
   make_signed(folder, "server", fits ? hosts.front() : "signvote server", alternatives, "serverAuth", days);
 }
@@ -319,47 +226,9 @@ void make_worker_certificate(const fs::path& folder, const std::string& name, in
                     "begin with a letter or digit",
                     name, kLongestCommonName));
   if (name == "ca" || name == "server")
-    throw ConfigError(fmt::format("a worker cannot be called '{0}', for {0}.pem is another's file", name));
+    throw ConfigError(
+        fmt::format("a worker cannot be called '{0}', because {0}.pem is not a worker's file", name));
   make_signed(folder, name, name, "DNS:" + name, "clientAuth", days);
-}
-
-KeyPair load_key_pair(const fs::path& certificate_file, const fs::path& key_file) {
-  KeyPair pair{read_text_file(certificate_file), read_text_file(key_file)};
-  const Certificate certificate = parse_certificate(pair.certificate, certificate_file);
-  const Key key = parse_key(pair.key, key_file);
-  check_fit(certificate.get(), key.get(), certificate_file, key_file);
-  check_dates(certificate.get(), certificate_file, "have a new one signed");
-  return pair;
-}
-
-std::string load_authority(const fs::path& file) {
-  std::string pem = read_text_file(file);
-  Certificate certificate = parse_certificate(pem, file);
-  // Of several, one that is valid is enough: an authority hands over to its successor in this way.
-  const auto valid = [](const Certificate& one) {
-    return ::X509_cmp_current_time(::X509_get0_notBefore(one.get())) < 0 &&
-           ::X509_cmp_current_time(::X509_get0_notAfter(one.get())) > 0;
-  };
-  const Bio all = reader(pem);
-  for (Certificate one = next_certificate(all); one; one = next_certificate(all))
-    if (valid(one)) return pem;
-  check_dates(certificate.get(), file, "have a new one made, and all it has signed signed again");
-  return pem;
-}
-
-std::optional<std::string> common_name(const std::string& pem) {
-  const Certificate certificate = next_certificate(reader(pem));
-  if (!certificate) return std::nullopt;
-  const X509_NAME* subject = ::X509_get_subject_name(certificate.get());
-  const int at = ::X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
-  if (at < 0 || ::X509_NAME_get_index_by_NID(subject, NID_commonName, at) >= 0) return std::nullopt;
-  unsigned char* text = nullptr;
-  const int size =
-      ::ASN1_STRING_to_UTF8(&text, ::X509_NAME_ENTRY_get_data(::X509_NAME_get_entry(subject, at)));
-  if (size < 0) return std::nullopt;
-  std::string name(reinterpret_cast<const char*>(text), static_cast<std::size_t>(size));
-  ::OPENSSL_free(text);
-  return name;
 }
 
 }  // namespace signvote

@@ -1,0 +1,83 @@
+#include "cli/command_line.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "signvote/error.h"
+#include "signvote/version.h"
+
+namespace signvote::cli {
+namespace {
+
+/// The subcommands that were chosen, from the outermost, after the program itself.
+std::vector<const CLI::App*> chosen(const CLI::App& app) {
+  std::vector<const CLI::App*> commands = {&app};
+  while (!commands.back()->get_subcommands().empty())
+    commands.push_back(commands.back()->get_subcommands().front());
+  return commands;
+}
+
+std::string see_help(const CLI::App& app) {
+  std::string name;
+  for (const CLI::App* command : chosen(app)) name += command->get_name() + " ";
+  return "see " + name + "--help";
+}
+
+/// What to say of a word that nobody has a use for.
+std::string unexpected(const std::string& extra, const CLI::App& app) {
+  const std::string word = extra.substr(0, extra.find('='));
+  const CLI::App* command = chosen(app).back();
+  std::vector<std::string> known;
+  for (const CLI::Option* option : command->get_options())
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  for (const CLI::App* subcommand : command->get_subcommands({})) known.push_back(subcommand->get_name());
+  const auto near = nearest(word, known);
+  return fmt::format("unknown {} '{}'; {}", word.starts_with("-") ? "flag" : "argument", word,
+                     near ? fmt::format("did you mean {}?", *near) : see_help(app));
+}
+
+}  // namespace
+
+int run_command_line(int argc, char** argv, const Computing& computing) {
+  CLI::App app(
+      "Train one model on unequal machines over slow links, with about one bit per parameter per round.",
+      "signvote");
+  app.set_version_flag("--version", "signvote " SIGNVOTE_VERSION);
+  app.require_subcommand(1);
+  app.footer(
+      "First steps:\n  signvote data fetch mnist\n  signvote reproduce figure1 --dataset mnist --out "
+      "runs/figure1\n"
+      "  signvote train --batch-mode 4 --method it --out runs/first");
+  Action action;
+  add_train(app, computing, action);
+  add_reproduce(app, computing, action);
+  add_data(app, action);
+  add_eval(app, computing, action);
+  add_server(app, computing, action);
+  add_worker(app, computing, action);
+  add_journal(app, computing, action);
+  add_certs(app, action);
+  int code = 0;
+  try {
+    app.parse(argc, argv);
+    code = action();
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != 0) {
+      const std::vector<std::string> extras = app.remaining(true);
+      throw ConfigError(extras.empty() ? fmt::format("{}; {}", error.what(), see_help(app))
+                                       : unexpected(extras.front(), app));
+    }
+    code = app.exit(error);  // prints what --help or --version asked for
+  }
+  if (std::fflush(stdout) != 0) throw Error(fmt::format("cannot print the result: {}", std::strerror(errno)));
+  return code;
+}
+
+}  // namespace signvote::cli

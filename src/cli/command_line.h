@@ -1,0 +1,12 @@
+// The command line that signvote and signvote-compute have in common.
+#pragma once
+
+#include "cli/computing.h"
+
+namespace signvote::cli {
+
+/// Reads the command line and does what it says. Returns the exit code; throws ConfigError for a command line
+/// that makes no sense.
+int run_command_line(int argc, char** argv, const Computing& computing);
+
+}  // namespace signvote::cli

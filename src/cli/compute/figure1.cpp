@@ -1,0 +1,31 @@
+#include "run/figure1.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/compute/commands.h"
+#include "cli/compute/hooks.h"
+#include "learn/dataset.h"
+#include "run/record.h"
+
+namespace signvote::cli {
+
+int run_figure1(const Figure1Command& command) {
+  const Dataset dataset = load_dataset(command.base.dataset, command.base.data_folder());
+  bool finished = false;
+  {
+    ShownProgress progress;
+    finished = reproduce_figure1({command.base, command.batch_modes, command.seeds, command.out}, dataset,
+                                 progress.hooks());
+  }
+  if (!finished) {
+    fmt::print(stderr, "stopped and saved; the same command goes on from here\n");
+    return kInterrupted;
+  }
+  fmt::print("{}\npicture  {}\nnumbers  {}\n", format_figure1(read_summary(command.out)),
+             (command.out / "figure1.png").string(), (command.out / "figure1.csv").string());
+  return 0;
+}
+
+}  // namespace signvote::cli

@@ -1,0 +1,43 @@
+#include "run/server.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/files.h"
+#include "base/process.h"
+#include "cli/compute/commands.h"
+#include "cli/compute/hooks.h"
+#include "learn/dataset.h"
+#include "run/record.h"
+
+namespace signvote::cli {
+
+int run_server(const ServerCommand& command) {
+  ServerEngineOptions options;
+  options.listen.listen = command.listen;
+  options.listen.keys = command.tls.keys;
+  options.listen.client_authority = command.tls.authority;
+  options.allow = command.allow;
+  options.quorum = command.quorum;
+  options.deadline_seconds = command.deadline_seconds;
+  options.keep = command.keep;
+  options.metrics_port = command.metrics_port;
+
+  const TrainConfig& config = command.config;
+  const Dataset dataset = load_dataset(config.dataset, config.data_folder());
+  check_batches(config, dataset);
+  raise_file_limit();  // because every connection is a file
+  make_folder(config.out);
+  const TrainHooks hooks = logging_hooks();
+  const TrainResult result = serve(config, options, dataset, hooks);
+  if (!result.finished) {
+    hooks.warn(fmt::format("stopped and saved after round {} of {}; the same command goes on", result.rounds,
+                           config.rounds));
+    return kInterrupted;
+  }
+  fmt::print("{}run folder      {}\n", format_summary(read_summary(config.out)), config.out);
+  return 0;
+}
+
+}  // namespace signvote::cli

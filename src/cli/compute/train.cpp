@@ -1,0 +1,92 @@
+#include "run/train.h"
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/compute/commands.h"
+#include "cli/compute/hooks.h"
+#include "cli/compute/ranks.h"
+#include "learn/dataset.h"
+#include "run/mpi.h"
+#include "run/record.h"
+#include "signvote/error.h"
+
+namespace signvote::cli {
+namespace {
+
+/// Ranks that do not agree on when to test, save and end would wait for each other for ever.
+void compare_settings(const TrainConfig& config, const Group& group) {
+  std::string mine;
+  for (const TrainOption& option : train_options())
+    if (option.name != "data" && option.name != "threads" && option.name != "out")
+      mine += fmt::format("{} = '{}'\n", option.name, option.get(config));
+  std::istringstream lines(mine);
+  std::istringstream lines_of_rank0(group.of_leader(mine));
+  on_all_ranks(group, [&] {
+    for (std::string line, expected; std::getline(lines, line) && std::getline(lines_of_rank0, expected);)
+      if (line != expected)
+        throw ConfigError(
+            fmt::format("has other settings than rank 0: {} and not {}; only --data and --threads may differ",
+                        line, expected));
+  });
+}
+
+int train_in_group(const TrainConfig& config, bool resume, const Group& group,
+                   const std::function<EnginePlan(const TrainHooks&)>& make_plan) {
+  Dataset dataset;
+  on_all_ranks(group, [&] {
+    if (group.size() > *config.workers)
+      throw ConfigError(fmt::format("{} ranks for {} workers; start at most as many ranks as workers",
+                                    group.size(), *config.workers));
+    const nlohmann::json summary = resume ? read_summary(config.out) : nlohmann::json();
+    if (!summary.is_null() && summary.value("rounds", std::uint64_t{0}) == config.rounds)
+      throw ConfigError(
+          fmt::format("'{}' has finished its {} rounds; give --rounds with a larger number to go on",
+                      config.out, config.rounds));
+    dataset = load_dataset(config.dataset, config.data_folder());
+    check_batches(config, dataset);
+  });
+  compare_settings(config, group);
+  on_all_ranks(group, [&] {  // only now, because a run that cannot begin on some rank leaves no folder
+    if (!resume && group.leads()) create_run(config);
+  });
+  TrainResult result;
+  {
+    ShownProgress progress;
+    TrainHooks hooks = progress.hooks();
+    hooks.started = [&config, &group] {
+      fmt::print(stderr, "{}: {} on {} with {} workers{} (batches {}), {} rounds\n", config.out,
+                 config.method == "it" ? "IT-signSGD" : "signSGD-MV", config.dataset, *config.workers,
+                 group.size() > 1 ? fmt::format(" on {} ranks", group.size()) : "", config.batches,
+                 config.rounds);
+    };
+    result = train(config, dataset, hooks, make_plan(hooks), group);
+  }
+  if (!result.finished) {
+    if (group.leads())
+      fmt::print(stderr, "stopped and saved after round {} of {}; go on with: signvote train --resume '{}'\n",
+                 result.rounds, config.rounds, config.out);
+    return kInterrupted;
+  }
+  if (group.leads()) fmt::print("{}run folder      {}\n", format_summary(read_summary(config.out)), config.out);
+  return 0;
+}
+
+}  // namespace
+
+int run_train(const TrainCommand& command) {
+  const TrainConfig& config = command.config;
+  if (config.engine != "mpi")
+    return train_in_group(config, command.resume, Group(),
+                          [&](const TrainHooks&) { return local_engine(config); });
+  const MpiSession session;
+  return end_together(session, [&] {
+    return train_in_group(config, command.resume, session,
+                          [&](const TrainHooks& hooks) { return mpi_engine(config, session, hooks); });
+  });
+}
+
+}  // namespace signvote::cli

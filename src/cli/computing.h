@@ -1,0 +1,82 @@
+// The commands that compute, read from the command line and checked. They need torch, gRPC or MPI, so only
+// signvote-compute carries them out; signvote, which must start at once, hands them over to it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "certs/certificates.h"
+#include "run/config.h"
+
+namespace signvote::cli {
+
+struct TrainCommand {
+  TrainConfig config;
+  bool resume = false;  // the run in config.out
+};
+
+struct Figure1Command {
+  TrainConfig base;  // what all cells share
+  std::vector<int> batch_modes;
+  unsigned seeds = 1;
+  std::filesystem::path out;
+};
+
+struct EvalCommand {
+  std::filesystem::path file;      // model.pt
+  std::optional<TrainConfig> run;  // the settings it was trained with; none: the file tells the network
+  std::string data;                // the data set's folder; empty: the run's, or the cache
+  bool json = false;
+};
+
+/// Without keys: no TLS.
+struct Tls {
+  std::optional<KeyPair> keys;
+  std::string authority;  // PEM: who signs the other side's certificates
+};
+
+struct ServerCommand {
+  TrainConfig config;  // its `out` is the state folder
+  std::string listen;  // HOST:PORT
+  Tls tls;
+  std::optional<std::filesystem::path> allow;  // see allow_list.h
+  std::uint32_t quorum = 0;                    // 0: all workers
+  double deadline_seconds = 0;                 // 0: a round closes as soon as the quorum has voted
+  std::uint64_t keep = UINT64_MAX;             // verdicts
+  std::optional<int> metrics_port;             // 0: any
+};
+
+struct WorkerCommand {
+  std::string connect;  // HOST:PORT
+  Tls tls;
+  std::string name;                    // only without TLS; else the certificate's
+  std::string data;                    // the data set's folder; empty: the cache
+  std::uint32_t threads = 0;           // 0: one per core
+  std::optional<std::uint32_t> batch;  // samples a round; none: as the run's settings say
+  double round_seconds = 0;            // > 0: the batch that takes this long, found by measuring
+  double give_up_seconds = 600;        // without a server
+};
+
+/// signvote journal DIR model
+struct ModelCommand {
+  TrainConfig config;
+  std::filesystem::path journal;
+  std::optional<std::uint64_t> round;  // none: the last
+  std::filesystem::path out;
+};
+
+/// Each carries out a command and returns the exit code; failures are thrown.
+struct Computing {
+  std::function<int(const TrainCommand&)> train;
+  std::function<int(const Figure1Command&)> figure1;
+  std::function<int(const EvalCommand&)> eval;
+  std::function<int(const ServerCommand&)> server;
+  std::function<int(const WorkerCommand&)> worker;
+  std::function<int(const ModelCommand&)> model;
+};
+
+}  // namespace signvote::cli

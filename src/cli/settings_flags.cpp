@@ -1,0 +1,44 @@
+#include "cli/settings_flags.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+namespace signvote::cli {
+
+void SettingsFlags::add_config_file_to(CLI::App& command) {
+  command.add_option("--config", config_file, "TOML file with any of the settings below; flags override it")
+      ->type_name("FILE");
+}
+
+void SettingsFlags::add_to(CLI::App& command, const TrainConfig& defaults,
+                           const std::vector<std::string>& leave_out) {
+  for (const TrainOption& option : train_options()) {
+    if (std::ranges::find(leave_out, option.name) != leave_out.end()) continue;
+    const std::string value = option.get(defaults);
+    command
+        .add_option_function<std::string>(
+            flag(option.name),
+            [this, &option](const std::string& text) { given.emplace_back(&option, text); },
+            option.help + (value.empty() ? "" : fmt::format(" [{}]", value)))
+        ->type_name(option.text ? "TEXT" : "NUMBER");
+  }
+}
+
+void SettingsFlags::apply_to(TrainConfig& config) const {
+  if (!config_file.empty()) read_config(config_file, config);
+  // These three say the same in different ways, so a flag for one replaces what the file says with any of
+  // them.
+  if (std::ranges::any_of(given, [](const auto& one) {
+        const std::string& name = one.first->name;
+        return name == "batch_mode" || name == "batches" || name == "workers";
+      })) {
+    config.batch_mode.reset();
+    config.batches.clear();
+    config.workers.reset();
+  }
+  for (const auto& [option, text] : given) option->set(config, text);
+}
+
+}  // namespace signvote::cli

@@ -1,0 +1,75 @@
+// signvote train
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/launcher.h"
+#include "cli/settings_flags.h"
+#include "signvote/error.h"
+
+namespace signvote::cli {
+namespace {
+
+struct TrainFlags {
+  SettingsFlags settings{};
+  std::string resume{};
+
+  TrainCommand read() const {
+    TrainCommand command;
+    command.resume = !resume.empty();
+    if (command.resume)
+      command.config = resumed();
+    else
+      settings.apply_to(command.config);
+    TrainConfig& config = command.config;
+    resolve(config);
+    if (config.engine == "grpc")
+      throw ConfigError(
+          "--engine grpc is started in parts, see: signvote server --help, signvote worker --help");
+    if (config.engine != "mpi" && launched_ranks() > 1)
+      throw ConfigError(
+          fmt::format("{} processes were started as one job, but --engine is {}; add --engine mpi",
+                      launched_ranks(), config.engine));
+    return command;
+  }
+
+  TrainConfig resumed() const {
+    if (!settings.config_file.empty())
+      throw ConfigError("--resume takes its settings from the run's own config.toml; leave --config out");
+    TrainConfig config = load_run(resume);
+    for (const auto& [option, text] : settings.given) {
+      if (option->fixes_result || option->name == "out")
+        throw ConfigError(fmt::format("--resume goes on with the settings of '{}'; {} cannot be changed",
+                                      resume, flag(option->name)));
+      option->set(config, text);
+    }
+    return config;
+  }
+};
+
+}  // namespace
+
+void add_train(CLI::App& app, const Computing& computing, Action& action) {
+  const auto flags = std::make_shared<TrainFlags>();
+  CLI::App* train = app.add_subcommand("train", "Train a model with IT-signSGD or signSGD-MV");
+  train->footer(
+      "Examples:\n  signvote train --dataset mnist --batch-mode 4 --method it --rounds 300 --step 1e-4 "
+      "--out runs/it\n"
+      "  signvote train --batches 14x4,904 --partition dirichlet:0.3 --seed 7\n"
+      "  signvote train --config runs/it/config.toml --seed 1 --out runs/it-seed1\n"
+      "  signvote train --resume runs/it --rounds 600\n\n"
+      "Every setting is also a key of the TOML file: --initial-rounds 50 is initial_rounds = 50.");
+  flags->settings.add_config_file_to(*train);
+  train
+      ->add_option("--resume", flags->resume,
+                   "Go on with the run in this folder, to the same bytes as if it had never stopped")
+      ->type_name("DIR");
+  flags->settings.add_to(*train, {}, {});
+  train->callback(
+      [=, &computing, &action] { action = [flags, &computing] { return computing.train(flags->read()); }; });
+}
+
+}  // namespace signvote::cli

@@ -1,0 +1,40 @@
+#include "run/past_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "base/sha256.h"
+#include "journal/journal.h"
+#include "learn/evaluate.h"
+#include "learn/models.h"
+#include "learn/model_file.h"
+#include "signvote/error.h"
+
+namespace signvote {
+
+namespace fs = std::filesystem;
+
+ModelFile write_past_model(const TrainConfig& config, const fs::path& folder,
+                           std::optional<std::uint64_t> round, const fs::path& out) {
+  const Journal journal(folder, Journal::Mode::read_only, [](const std::string&) {});
+  ModelFile file;
+  file.round = round.value_or(journal.rounds());
+  const std::vector<float> parameters = journal.model(file.round, static_cast<float>(config.step));
+  file.model_sha256 = sha256_hex(std::as_bytes(std::span(parameters)));
+  const Dataset dataset = load_dataset(config.dataset, config.data_folder());
+  use_one_torch_thread();
+  ThreadPool pool(config.thread_count(), use_one_torch_thread);
+  Replicas replicas(config.model, dataset.train, dataset.classes, config.seed, 1);
+  if (parameters.size() != replicas.size())
+    throw DataError(fmt::format("'{}' has {} parameters where the model has {}", folder.string(),
+                                parameters.size(), replicas.size()));
+  std::ranges::copy(parameters, replicas.parameters().begin());
+  estimate_batch_norm(dataset, replicas, pool);
+  save_model(replicas.net(0), out);
+  return file;
+}
+
+}  // namespace signvote

@@ -1,0 +1,24 @@
+// The model of a past round, out of a server's journal.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "run/config.h"
+
+namespace signvote {
+
+struct ModelFile {
+  std::uint64_t round = 0;
+  std::string model_sha256;
+};
+
+/// Writes the model after so many rounds (none: all) as model.pt. Needs the run's data set, because the
+/// network takes its shape from it and BatchNorm's statistics are estimated on its training images. Throws
+/// ConfigError for a round that the journal does not have.
+ModelFile write_past_model(const TrainConfig& config, const std::filesystem::path& journal,
+                           std::optional<std::uint64_t> round, const std::filesystem::path& out);
+
+}  // namespace signvote
