@@ -157,10 +157,10 @@ class Conformance(Case):
 
 
 class WalkThrough(Case):
-    """docs/engines.md's five minutes, typed as they stand there (but for the port, and fewer rounds)."""
+    """docs/tutorial.md's five minutes, typed as they stand there (but for the port, and fewer rounds)."""
 
     def test_the_three_hashes_agree(self):
-        text = (pathlib.Path(__file__).parents[2] / "docs/engines.md").read_text()
+        text = (pathlib.Path(__file__).parents[2] / "docs/tutorial.md").read_text()
         script = re.search(r"## Five minutes on one machine\n.*?```sh\n(.*?)```", text, re.S)[1]
         self.assertEqual((script.count(":7000"), script.count("rounds = 60")), (2, 1))
         script = script.replace(":7000", f":{free_port()}").replace("rounds = 60", "rounds = 6")

@@ -1,4 +1,4 @@
-// What strangers, and workers that lost their mind, may try at the desk: docs/engines.md has the table.
+// What strangers, and workers that lost their mind, may try at the desk: docs/security.md has the tables.
 // Each ends as it says there, and the round of the others closes with the right verdict.
 #include <cstring>
 

@@ -1,4 +1,4 @@
-// What MPI ranks send to each other, as bytes. Nothing here calls MPI. docs/engines.md is the
+// What MPI ranks send to each other, as bytes. Nothing here calls MPI. docs/clusters.md is the
 // specification.
 //
 // Every message begins with a preamble that says what it is about and ends with a checksum of all before

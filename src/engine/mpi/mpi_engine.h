@@ -3,7 +3,7 @@
 // A round is two exchanges. First every rank sends every other rank one message with its workers'
 // ballots on that rank's coordinates, and each rank decides its shard. Then every rank sends every other
 // rank its slice of the verdict. So a rank sends about N/8 bytes for each worker that it hosts and N/8
-// bytes of verdicts, and keeps 2MN/R bytes of counters. docs/engines.md has the messages.
+// bytes of verdicts, and keeps 2MN/R bytes of counters. docs/clusters.md has the messages.
 //
 // Threads: send_ballot may be called from any number of threads, for different workers at the same time;
 // it encodes the ballot in the calling thread and does not use MPI. All other members are for the thread
