@@ -5,7 +5,9 @@ import pathlib
 import shutil
 import subprocess
 
-from helper import ENVIRONMENT, SIGNVOTE, TIMEOUT, Case, contents, flags, main, mnist, small, start
+from command_line import ENVIRONMENT, SIGNVOTE, Case, contents, flags, main, small, start
+from generated_data import mnist
+from waiting import TIMEOUT
 
 COMPUTE = pathlib.Path(SIGNVOTE).with_name("signvote-compute")
 

@@ -186,10 +186,10 @@ class Server(Program):
         for file in (self.state / "journal").glob("rounds-*.log"):
             with contextlib.suppress(FileNotFoundError), open(file, "rb") as log:
                 count, at, end = int(file.stem.partition("-")[2]), 0, os.fstat(log.fileno()).st_size
-                while len(header := log.read(40)) == 40:  # see docs/journal_format.md
+                while len(header := log.read(48)) == 48:  # see docs/journal_format.md
                     _, kind, body = struct.unpack_from("<4sIQ", header)
-                    at += 40 + body
-                    count += kind == 2 and at <= end
+                    at += 48 + body
+                    count += kind == 3 and at <= end
                     log.seek(at)
                 best = max(best, count)
         return best
