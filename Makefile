@@ -34,13 +34,13 @@ demo: mnist
 
 test: everything mnist
 	ctest --preset release --no-tests=error
-	$(call check,dev,build-dev-library,-DSIGNVOTE_TOOL=OFF -DSIGNVOTE_MPI=ON)
-	$(call check,tsan,build-tsan-library,-DSIGNVOTE_TOOL=OFF)
+	$(call check,dev,build-dev-library,-DSIGNVOTE_TOOL=OFF -DSIGNVOTE_GRPC=ON -DSIGNVOTE_MPI=ON)
+	$(call check,tsan,build-tsan-library,-DSIGNVOTE_TOOL=OFF -DSIGNVOTE_GRPC=ON)
 	$(call check,fuzz,build-fuzz)
 	@tests/skipped.py build build-dev-library build-tsan-library build-fuzz
 
 test-all: test
-	SIGNVOTE_CHAOS=long ctest --preset release --no-tests=error -R 'cli/chaos|run/desk$$'
+	SIGNVOTE_CHAOS=long ctest --preset release --no-tests=error -R 'cli/chaos|engine/desk$$'
 	$(call check,dev,build-dev)
 	tests/clean_root.sh || test $$? = 77  # the code of a test that was skipped
 	@tests/skipped.py build build-dev

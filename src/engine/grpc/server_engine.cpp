@@ -233,7 +233,7 @@ class ServerEngine::Impl {
 
   /// On the same port. The workers' sessions are cut, and they come back.
   void listen_again() {
-    Address address = listen_address(options_.listen);
+    Address address = parse_address(options_.listen.listen, "--listen");
     address.port = server_->port();
     options_.listen.listen = address.text();
     desk_->wake_with({});

@@ -60,15 +60,9 @@ bool contains(std::string_view text, std::string_view words) {
 class VoteClient::Impl {
  public:
   explicit Impl(const VoteClientOptions& options)
-      : address_(parse_address(options.connect, "--connect")),
+      : address_(connect_address(options.connect, options.keys.has_value())),
         tls_(options.keys.has_value()),
         read_ahead_(options.read_ahead) {
-    if (address_.port == 0)
-      throw ConfigError(fmt::format("--connect is '{}'; give the server's port", options.connect));
-    if (!tls_ && !address_.loopback())
-      throw ConfigError(
-          fmt::format("--connect is '{}' without TLS; give --cert, --key and --ca, or connect to localhost",
-                      options.connect));
     channel_ = grpc::CreateCustomChannel(address_.text(), credentials(options), channel_arguments());
     stub_ = v1::Vote::NewStub(channel_);
   }

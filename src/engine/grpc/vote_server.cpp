@@ -69,7 +69,7 @@ class VoteServer::Impl final : public RawService {
       : setup_{desk, connections_, options.keys.has_value(), options.largest_message + kAroundBallot},
         hello_time_(options.hello_seconds),
         watch_([this](const FailedHandshake& handshake) { note_failed(handshake); }) {
-    listen(options, listen_address(options));
+    listen(options, listen_address(options.listen, options.keys.has_value()));
     watcher_ = std::thread([this] { watch_connections(); });
   }
 
@@ -199,15 +199,6 @@ class VoteServer::Impl final : public RawService {
   std::unique_ptr<grpc::Server> server_;
   std::thread watcher_;
 };
-
-Address listen_address(const VoteServerOptions& options) {
-  Address address = parse_address(options.listen, "--listen");
-  if (!options.keys && !address.loopback())
-    throw ConfigError(fmt::format(
-        "--listen is '{}' without TLS; give --cert, --key and --client-ca, or listen on localhost",
-        options.listen));
-  return address;
-}
 
 VoteServer::VoteServer(const VoteServerOptions& options, Desk& desk)
     : impl_(std::make_unique<Impl>(options, desk)) {}

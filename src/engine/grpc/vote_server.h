@@ -76,9 +76,6 @@ struct VoteServerOptions {
   int hello_seconds = 10;           // a stranger's time for the handshake, and then to say hello
 };
 
-/// Where it will listen. Throws ConfigError for an address that makes no sense or no TLS outside loopback.
-Address listen_address(const VoteServerOptions& options);
-
 class VoteServer {
  public:
   /// Listens at once. Throws as listen_address does, and EngineError if the port is in use. `desk` must
