@@ -31,7 +31,7 @@ TrainResult serve(const TrainConfig& config, ServerEngineOptions options, const 
   EnginePlan plan;
   plan.make = [&](const TallyOptions& tally, const ParallelFor& parallel) {
     options.tally = tally;
-    return std::make_unique<ServerEngine>(std::move(options), metrics, parallel);
+    return make_server_engine(std::move(options), metrics, parallel);
   };
   return train(config, dataset, own, plan);
 }

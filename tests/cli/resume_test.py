@@ -166,6 +166,27 @@ class Refused(Case):
         self.succeed("train", "--resume", out, "--rounds", 4)
         self.assertEqual(summary(out)["model_sha256"], self.sha256("at_once", rounds=4))
 
+    def test_a_damaged_row_of_metrics_is_named(self):
+        out = self.train("run", rounds=3, eval_every=1)
+        rows = (out / "metrics.jsonl").read_text().splitlines()
+        self.assertEqual(len(rows), 3)
+        for bad in ("", "{", rows[1][:-9], '{"test_accuracy": 0.5}', '{"round": "2"}', "[2]"):
+            with self.subTest(bad):
+                (out / "metrics.jsonl").write_text("\n".join([rows[0], bad, rows[2]]) + "\n")
+                before = contents(out)
+                self.refuse(1, "train", "--resume", out, "--rounds", 4, says=["metrics.jsonl' is damaged in line 2"])
+                self.assertEqual(contents(out), before)
+
+    def test_metrics_are_cut_back_to_the_round_that_was_saved(self):
+        options = {"rounds": 4, "eval_every": 1, "save_every": 1}
+        out = self.train("run", **options)
+        rows = (out / "metrics.jsonl").read_text().splitlines()
+        later, torn = rows[3].replace('"round":4', '"round":5'), rows[3][:20]
+        (out / "metrics.jsonl").write_text("\n".join([*rows, later, torn]))
+        self.succeed("train", "--resume", out, "--rounds", 6)
+        expected = self.train("at_once", **{**options, "rounds": 6})
+        self.assertEqual(without_timing(metrics(out)), without_timing(metrics(expected)))
+
 
 if __name__ == "__main__":
     main()

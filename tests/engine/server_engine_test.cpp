@@ -90,7 +90,7 @@ class ServerRun {
     options.allow = folder / "allow.toml";
     options.stop_requested = [this] { return stop_.load(); };
     options.log = [](const std::string&) {};
-    engine_ = std::make_unique<ServerEngine>(std::move(options), metrics_, ParallelFor{});
+    engine_ = make_server_engine(std::move(options), metrics_);
   }
 
   void open() {
@@ -133,7 +133,7 @@ class ServerRun {
     engine_->save(std::move(state));
   }
   void stop() { stop_ = true; }
-  ServerEngine& engine() { return *engine_; }
+  Engine& engine() { return *engine_; }
 
   History history;
   std::uint64_t first = 0;  // the round of the saved state
@@ -144,7 +144,7 @@ class ServerRun {
   std::uint64_t rounds_;
   std::atomic<bool> stop_ = false;
   Metrics metrics_;
-  std::unique_ptr<ServerEngine> engine_;
+  std::unique_ptr<Engine> engine_;
 };
 
 WorkerSessionOptions session_options(int port, const std::string& name) {

@@ -37,16 +37,16 @@ int main(int, char** argv) {
   const float step_size = options.step;
   Metrics metrics;
   declare_server_metrics(metrics);
-  ServerEngine engine(std::move(options), metrics, ParallelFor{});
+  const std::unique_ptr<Engine> engine = make_server_engine(std::move(options), metrics);
 
   RunState fresh;
   fresh.run_id = 1;
   fresh.parameters = initial_model();
   std::vector<float> model = fresh.parameters;
-  engine.open(fresh, [](const RunState&) {}, [](const Outcome&) {});
-  engine.start();
+  engine->open(fresh, [](const RunState&) {}, [](const Outcome&) {});
+  engine->start();
   for (std::uint64_t round = 0; round < rounds; ++round)
-    step(model, *engine.receive_verdict(false).verdict, step_size);
-  engine.finish();
+    step(model, *engine->receive_verdict(false).verdict, step_size);
+  engine->finish();
   fmt::print("accuracy after {} rounds: {:.1f} %\n", rounds, 100 * accuracy(model));
 }

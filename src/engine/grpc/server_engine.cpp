@@ -30,44 +30,26 @@ constexpr double kLook = 0.2;  // seconds between two looks at the stop and the 
 constexpr double kFirstReminder = 60;
 constexpr double kLongStep = 600;  // seconds without a look, after which the server is not healthy
 
-}  // namespace
-
-void declare_server_metrics(Metrics& metrics) {
-  using Kind = Metrics::Kind;
-  metrics.declare("signvote_round", Kind::gauge, "Rounds decided since the run began");
-  metrics.declare("signvote_rounds_total", Kind::counter, "Rounds decided by this process");
-  metrics.declare("signvote_workers_connected", Kind::gauge, "Workers with a session");
-  metrics.declare("signvote_ballots_total", Kind::counter, "Ballots by what became of them");
-  metrics.declare("signvote_refused_total", Kind::counter, "Sessions and connections refused, by reason");
-  metrics.declare("signvote_ballot_bytes_total", Kind::counter, "Bytes of ballots counted");
-  metrics.declare("signvote_verdict_bytes_total", Kind::counter, "Bytes of verdicts handed to sessions");
-  metrics.declare("signvote_snapshot_bytes_total", Kind::counter, "Bytes of snapshots handed to sessions");
-  metrics.declare("signvote_seconds_total", Kind::counter, "Where the time goes, by phase");
-  metrics.declare("signvote_test_accuracy", Kind::gauge, "Of the last test");
-  metrics.declare("signvote_error_rate", Kind::gauge, "Mean estimated error rate of a worker's signs");
-}
-
-void add_phase_seconds(Metrics& metrics, const std::string& phase, double seconds) {
-  metrics.add("signvote_seconds_total", seconds, fmt::format("phase=\"{}\"", phase));
-}
-
-class ServerEngine::Impl {
+class ServerEngine : public Engine {
  public:
-  Impl(ServerEngineOptions options, Metrics& metrics, ParallelFor parallel)
+  ServerEngine(ServerEngineOptions options, Metrics& metrics, ParallelFor parallel)
       : options_(std::move(options)),
         metrics_(metrics),
         allow_list_(options_.allow, options_.tally.workers),
         tally_(options_.tally, std::move(parallel)),
         box_(tally_, options_.run_id) {}
 
-  ~Impl() {
+  ~ServerEngine() override {
     if (desk_) desk_->wake_with({});  // a session may still join while the others are being ended
   }
-  Impl(const Impl&) = delete;
-  Impl& operator=(const Impl&) = delete;
+  ServerEngine(const ServerEngine&) = delete;
+  ServerEngine& operator=(const ServerEngine&) = delete;
+
+  std::span<const std::uint32_t> hosted() const override { return {}; }
+  bool leads() const override { return true; }
 
   void open(const RunState& fresh, const std::function<void(const RunState&)>& saved,
-            const std::function<void(const Outcome&)>& decided) {
+            const std::function<void(const Outcome&)>& decided) override {
     const fs::path folder = options_.folder / "journal";
     if (!Journal::exists(folder)) {
       RunState start = fresh;
@@ -97,7 +79,7 @@ class ServerEngine::Impl {
   }
 
   /// Listens.
-  void start() {
+  void start() override {
     const VoteDeskOptions about{options_.run_id, options_.settings, tally_.size(), options_.rounds,
                                 options_.step};
     desk_.emplace(about, box_, *journal_, allow_list_, owners_at_start_, metrics_, options_.log);
@@ -116,7 +98,11 @@ class ServerEngine::Impl {
     compare_allow_list();
   }
 
-  Outcome receive_verdict(bool stop) {
+  void send_ballot(std::uint32_t, const SignVector*, const BatchLoss&) override {
+    assert(false && "a server hosts no worker");
+  }
+
+  Outcome receive_verdict(bool stop) override {
     Outcome outcome;
     outcome.stop = stop || !wait_for_ballots();
     if (outcome.stop) return outcome;
@@ -145,7 +131,7 @@ class ServerEngine::Impl {
     return outcome;
   }
 
-  void save(RunState state) {
+  void save(RunState state) override {
     state.owners = desk_->owners();
     state.tally = tally_.snapshot();
     const std::uint64_t round = state.progress.rounds;
@@ -160,7 +146,7 @@ class ServerEngine::Impl {
 
   /// Workers that are away have ten seconds to come and hear of the end; those with a session, which may be
   /// computing, or on a slow link, ten minutes.
-  void finish() {
+  void finish() override {
     desk_->finish();
     server_->wake();
     desk_->wait_until_all_know(10);
@@ -172,8 +158,9 @@ class ServerEngine::Impl {
             fmt::format("the run is finished; waits for {} workers to hear of it", server_->sessions()));
   }
 
-  const Tally& tally() const { return tally_; }
-  const Traffic& traffic() const { return traffic_; }
+  const Tally& tally() const override { return tally_; }
+  std::vector<std::int64_t> total_half_errors() const override { return tally_.total_half_errors(); }
+  Traffic traffic() const override { return traffic_; }
 
  private:
   std::uint32_t quorum() const { return options_.quorum != 0 ? options_.quorum : options_.tally.workers; }
@@ -286,23 +273,30 @@ class ServerEngine::Impl {
   std::optional<MetricsEndpoint> endpoint_;
 };
 
-ServerEngine::ServerEngine(ServerEngineOptions options, Metrics& metrics, ParallelFor parallel)
-    : impl_(std::make_unique<Impl>(std::move(options), metrics, std::move(parallel))) {}
-ServerEngine::~ServerEngine() = default;
+}  // namespace
 
-void ServerEngine::open(const RunState& fresh, const std::function<void(const RunState&)>& saved,
-                        const std::function<void(const Outcome&)>& decided) {
-  impl_->open(fresh, saved, decided);
+void declare_server_metrics(Metrics& metrics) {
+  using Kind = Metrics::Kind;
+  metrics.declare("signvote_round", Kind::gauge, "Rounds decided since the run began");
+  metrics.declare("signvote_rounds_total", Kind::counter, "Rounds decided by this process");
+  metrics.declare("signvote_workers_connected", Kind::gauge, "Workers with a session");
+  metrics.declare("signvote_ballots_total", Kind::counter, "Ballots by what became of them");
+  metrics.declare("signvote_refused_total", Kind::counter, "Sessions and connections refused, by reason");
+  metrics.declare("signvote_ballot_bytes_total", Kind::counter, "Bytes of ballots counted");
+  metrics.declare("signvote_verdict_bytes_total", Kind::counter, "Bytes of verdicts handed to sessions");
+  metrics.declare("signvote_snapshot_bytes_total", Kind::counter, "Bytes of snapshots handed to sessions");
+  metrics.declare("signvote_seconds_total", Kind::counter, "Where the time goes, by phase");
+  metrics.declare("signvote_test_accuracy", Kind::gauge, "Of the last test");
+  metrics.declare("signvote_error_rate", Kind::gauge, "Mean estimated error rate of a worker's signs");
 }
-void ServerEngine::start() { impl_->start(); }
-void ServerEngine::send_ballot(std::uint32_t, const SignVector*, const BatchLoss&) {
-  assert(false && "a server hosts no worker");
+
+void add_phase_seconds(Metrics& metrics, const std::string& phase, double seconds) {
+  metrics.add("signvote_seconds_total", seconds, fmt::format("phase=\"{}\"", phase));
 }
-Outcome ServerEngine::receive_verdict(bool stop) { return impl_->receive_verdict(stop); }
-void ServerEngine::save(RunState state) { impl_->save(std::move(state)); }
-void ServerEngine::finish() { impl_->finish(); }
-const Tally& ServerEngine::tally() const { return impl_->tally(); }
-std::vector<std::int64_t> ServerEngine::total_half_errors() const { return impl_->tally().total_half_errors(); }
-Traffic ServerEngine::traffic() const { return impl_->traffic(); }
+
+std::unique_ptr<Engine> make_server_engine(ServerEngineOptions options, Metrics& metrics,
+                                           ParallelFor parallel_for) {
+  return std::make_unique<ServerEngine>(std::move(options), metrics, std::move(parallel_for));
+}
 
 }  // namespace signvote

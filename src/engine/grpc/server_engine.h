@@ -46,30 +46,10 @@ void declare_server_metrics(Metrics& metrics);
 /// Adds the seconds that a phase of the server's work took.
 void add_phase_seconds(Metrics& metrics, const std::string& phase, double seconds);
 
-class ServerEngine : public Engine {
- public:
-  /// Throws ConfigError for an allow-list that makes no sense. `metrics` must outlive this.
-  ServerEngine(ServerEngineOptions options, Metrics& metrics, ParallelFor parallel);
-  ~ServerEngine() override;
-
-  std::span<const std::uint32_t> hosted() const override { return {}; }
-  bool leads() const override { return true; }
-  void open(const RunState& fresh, const std::function<void(const RunState&)>& saved,
-            const std::function<void(const Outcome&)>& decided) override;
-  void start() override;
-  void send_ballot(std::uint32_t worker, const SignVector* ballot, const BatchLoss& loss) override;
-  /// The outcome has no verdict if a stop was asked for while it waited.
-  Outcome receive_verdict(bool stop) override;
-  /// Takes a snapshot. One that fails is logged, and the run goes on: the journal has all that is in it.
-  void save(RunState state) override;
-  void finish() override;
-  const Tally& tally() const override;
-  std::vector<std::int64_t> total_half_errors() const override;
-  Traffic traffic() const override;
-
- private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
-};
+/// What receive_verdict returns has no verdict if a stop was asked for while it waited. A snapshot that
+/// cannot be saved is logged, and the run goes on: the journal has all that is in it. `metrics` must outlive
+/// the engine. Throws ConfigError for an allow-list that makes no sense.
+std::unique_ptr<Engine> make_server_engine(ServerEngineOptions options, Metrics& metrics,
+                                           ParallelFor parallel_for = {});
 
 }  // namespace signvote
