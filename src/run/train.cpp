@@ -60,11 +60,12 @@ class Run {
     // A server that was killed may have decided a round that it had not tested.
     if (record_ && progress_.rounds > 0 && due_for_test() && !record_->tested()) test();
     const std::uint64_t last = std::min(config_.rounds, hooks_.pause_after);
-    bool stopped = false;
+    bool stopped = stops_alone();
     while (progress_.rounds < last && !stopped) {
       const bool decided = round(stopped);
       const bool tests = decided && due_for_test();
       if (tests && record_) timed("evaluate", [&] { test(); });
+      stopped = stopped || stops_alone();
       if (progress_.rounds % config_.save_every == 0 || progress_.rounds == last || stopped) save();
       if (decided && record_ && hooks_.progress)
         hooks_.progress({{}, progress_.rounds, config_.rounds, record_->accuracy(), loss_, tests});
@@ -124,6 +125,9 @@ class Run {
   bool due_for_test() const {
     return progress_.rounds % config_.eval_every == 0 || progress_.rounds == config_.rounds;
   }
+
+  /// Several processes have to agree on a stop, which they do in a round.
+  bool stops_alone() const { return group_.size() == 1 && hooks_.stop_requested(); }
 
   void test() { record_->test(progress(), loss_); }
 
