@@ -190,13 +190,13 @@ class BlockVote {
         fit_(32767 / static_cast<std::size_t>(clip)) {}
 
   void vote(std::size_t block, std::size_t chunks, std::uint64_t* present, std::uint64_t* negative) {
-    for (std::size_t c = 0; c < chunks; ++c) sums_[c] = {hn::Zero(I16()), hn::Zero(I16())};
+    for (V16& sum : sums_) sum = hn::Zero(I16());
     if (voters_.size() <= fit_)
       for (std::size_t m = 0; m < voters_.size(); ++m) add(m, block, chunks);
     else
       add_many(block, chunks);
     for (std::size_t c = 0; c < chunks; ++c)
-      count_.set(c, write(sums_[c], block * kBlockChunks + c, present, negative));
+      count_.set(c, write(sums_[2 * c], sums_[2 * c + 1], block * kBlockChunks + c, present, negative));
   }
 
   /// Last voter first: the counts of those are still in the first-level cache.
@@ -210,11 +210,6 @@ class BlockVote {
   }
 
  private:
-  /// Of the first and the second vector of a chunk.
-  struct Sums {
-    V16 first, second;
-  };
-
   /// Adds the signs of voter m, weighted. REQUIRES: sums_ are of less than fit_ voters.
   HWY_INLINE void add(std::size_t m, std::size_t block, std::size_t chunks) {
     const I16 d;
@@ -231,46 +226,45 @@ class BlockVote {
       hn::Store(y, I8(), kept + c * kChunk);
       const V16 first = weights(hn::LoadU(d, counts), twice_rounds, least, most);
       const V16 second = weights(hn::LoadU(d, counts + kLanes), twice_rounds, least, most);
-      sums_[c].first = hn::Add(sums_[c].first, hn::Mul(first, first_signs(y)));
-      sums_[c].second = hn::Add(sums_[c].second, hn::Mul(second, second_signs(y)));
+      sums_[2 * c] = hn::Add(sums_[2 * c], hn::Mul(first, first_signs(y)));
+      sums_[2 * c + 1] = hn::Add(sums_[2 * c + 1], hn::Mul(second, second_signs(y)));
     }
   }
 
   /// For any number of voters: leaves the signs of the sums.
   HWY_NOINLINE void add_many(std::size_t block, std::size_t chunks) {
     std::array<std::int32_t, kBlockCounts> wide{};
-    HWY_ALIGN std::array<std::int16_t, kChunk> narrow;
+    HWY_ALIGN std::array<std::int16_t, kLanes> narrow;
     for (std::size_t begin = 0; begin < voters_.size(); begin += fit_) {
       const std::size_t end = std::min(begin + fit_, voters_.size());
       for (std::size_t m = begin; m < end; ++m) add(m, block, chunks);
-      for (std::size_t c = 0; c < chunks; ++c) {
-        hn::Store(sums_[c].first, I16(), narrow.data());
-        hn::Store(sums_[c].second, I16(), narrow.data() + kLanes);
-        for (std::size_t i = 0; i < kChunk; ++i) wide[c * kChunk + i] += narrow[i];
-        sums_[c] = {hn::Zero(I16()), hn::Zero(I16())};
+      for (std::size_t v = 0; v < 2 * chunks; ++v) {
+        hn::Store(sums_[v], I16(), narrow.data());
+        for (std::size_t i = 0; i < kLanes; ++i) wide[v * kLanes + i] += narrow[i];
+        sums_[v] = hn::Zero(I16());
       }
     }
-    for (std::size_t c = 0; c < chunks; ++c) {
-      for (std::size_t i = 0; i < kChunk; ++i)
-        narrow[i] = static_cast<std::int16_t>(std::clamp(wide[c * kChunk + i], -1, 1));
-      sums_[c] = {hn::Load(I16(), narrow.data()), hn::Load(I16(), narrow.data() + kLanes)};
+    for (std::size_t v = 0; v < 2 * chunks; ++v) {
+      for (std::size_t i = 0; i < kLanes; ++i)
+        narrow[i] = static_cast<std::int16_t>(std::clamp(wide[v * kLanes + i], -1, 1));
+      sums_[v] = hn::Load(I16(), narrow.data());
     }
   }
 
-  /// Writes the verdict, and returns its signs.
-  static V8 write(const Sums& sums, std::size_t chunk, std::uint64_t* present, std::uint64_t* negative) {
+  /// Writes the verdict on a chunk, the signs of two vectors of sums, and returns it.
+  static V8 write(V16 first, V16 second, std::size_t chunk, std::uint64_t* present, std::uint64_t* negative) {
     const I16 d;
     std::array<std::uint8_t, 16> p;  // as StoreMaskBits may write eight bytes, wherever it starts
     std::array<std::uint8_t, 16> n;
-    hn::StoreMaskBits(d, hn::Ne(sums.first, hn::Zero(d)), p.data());
-    hn::StoreMaskBits(d, hn::Ne(sums.second, hn::Zero(d)), p.data() + kLanes / 8);
-    hn::StoreMaskBits(d, hn::Lt(sums.first, hn::Zero(d)), n.data());
-    hn::StoreMaskBits(d, hn::Lt(sums.second, hn::Zero(d)), n.data() + kLanes / 8);
+    hn::StoreMaskBits(d, hn::Ne(first, hn::Zero(d)), p.data());
+    hn::StoreMaskBits(d, hn::Ne(second, hn::Zero(d)), p.data() + kLanes / 8);
+    hn::StoreMaskBits(d, hn::Lt(first, hn::Zero(d)), n.data());
+    hn::StoreMaskBits(d, hn::Lt(second, hn::Zero(d)), n.data() + kLanes / 8);
     std::memcpy(reinterpret_cast<std::uint8_t*>(present) + chunk * kChunk / 8, p.data(), kChunk / 8);
     std::memcpy(reinterpret_cast<std::uint8_t*>(negative) + chunk * kChunk / 8, n.data(), kChunk / 8);
     const auto sign = [d](V16 v) HWY_ATTR { return hn::Min(hn::Max(v, hn::Set(d, -1)), hn::Set(d, 1)); };
-    const V16 low = hn::And(sign(sums.first), hn::Set(d, 0xff));
-    return hn::BitCast(I8(), hn::Or(low, hn::ShiftLeft<8>(sign(sums.second))));
+    const V16 low = hn::And(sign(first), hn::Set(d, 0xff));
+    return hn::BitCast(I8(), hn::Or(low, hn::ShiftLeft<8>(sign(second))));
   }
 
   std::span<const Voter> voters_;
@@ -279,7 +273,7 @@ class BlockVote {
   std::size_t fit_;  // so many voters' sums surely fit sixteen bits
   Signs signs_;
   BlockCount count_;
-  Sums sums_[kBlockChunks];  // a plain array, as above
+  V16 sums_[2 * kBlockChunks];  // two vectors for each chunk; a plain array, as above
   HWY_ALIGN std::array<std::int8_t, (kKeptVoters + 1) * kBlockChunks * kChunk> kept_;  // one for all others
 };
 
