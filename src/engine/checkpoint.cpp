@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A shard's name says all about it.
+/// The round and the coordinates of a shard, which its file name tells.
 struct ShardName {
   std::uint64_t round = 0;
   std::uint64_t begin = 0;
@@ -26,7 +26,7 @@ struct ShardName {
   std::string text() const { return fmt::format("shard-{}-{}-{}.bin", round, begin, end); }
 };
 
-/// Nothing if no shard is called so: the file is somebody else's.
+/// Returns nothing if this is not a shard's name, because the file then belongs to somebody else.
 std::optional<ShardName> parse_shard_name(const std::string& name) {
   ShardName shard;
   std::sscanf(name.c_str(), "shard-%" SCNu64 "-%" SCNu64 "-%" SCNu64, &shard.round, &shard.begin, &shard.end);
@@ -34,7 +34,7 @@ std::optional<ShardName> parse_shard_name(const std::string& name) {
   return shard;
 }
 
-/// The shards of this round that are there, which together must cover [begin, end).
+/// The shards of this round in `folder`. Throws DataError if they do not cover [begin, end).
 std::vector<std::string> find_shards(const fs::path& folder, std::uint64_t round, std::uint64_t begin,
                                      std::uint64_t end) {
   std::map<std::uint64_t, ShardName> found;  // by where they begin
@@ -89,7 +89,7 @@ void remove_shards(const fs::path& folder, const std::vector<std::string>& keep)
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     std::string name = entry.path().filename().string();
     if (std::ranges::find(keep, name) != keep.end()) continue;
-    if (name.ends_with(".tmp")) name.resize(name.size() - 4);  // of a process that died while it wrote
+    if (name.ends_with(".tmp")) name.resize(name.size() - 4);  // left by a process that died while writing
     if (parse_shard_name(name) && entry.is_regular_file()) fs::remove(entry.path());
   }
 }
@@ -97,7 +97,7 @@ void remove_shards(const fs::path& folder, const std::vector<std::string>& keep)
 void restore_tally(const RunState& state, const fs::path& folder, Tally& tally) {
   const TallyOptions& range = tally.options();
   std::vector<std::vector<std::byte>> shards;
-  // The leader's is always among them, so that all ranks compare theirs with the same round.
+  // The leader's shard is always included, so that all ranks compare theirs with the same round.
   std::vector<std::span<const std::byte>> parts = {state.tally};
   for (const std::string& name : state.shards) {
     const auto shard = parse_shard_name(name);

@@ -1,10 +1,10 @@
-// How the workers and the tally of one run reach each other. A process hosts some of the workers and
-// the tally of some of the coordinates: `local` all of both, `mpi` a part of each, a server all of the
-// tally and no worker. An engine moves ballots and verdicts, and keeps the tally safe; how a model
-// learns, it does not know.
+// An engine connects a run's workers with its tally. It moves ballots and verdicts and saves the tally; it
+// knows nothing about how a model learns. Each process hosts some workers and the tally of some
+// coordinates: `local` all of both, `mpi` a part of each, a server the whole tally and no worker.
 //
 // A run opens its engine, starts it, and then repeats: send_ballot for every hosted worker,
-// receive_verdict, and now and then save. One thread calls all of these but send_ballot.
+// receive_verdict, and now and then save. One thread calls all members; only send_ballot may be called from
+// any.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,18 @@
 
 namespace signvote {
 
-/// What a worker says beside its signs.
+/// What a worker reports in addition to its signs.
 struct BatchLoss {
-  std::uint32_t samples = 0;  // of its gradient; 0: it takes no part in the round
-  double loss = 0;            // the sum over them
+  std::uint32_t samples = 0;  // in its gradient; 0: it takes no part in the round
+  double loss = 0;            // the sum over these samples
 
   bool operator==(const BatchLoss&) const = default;
 };
 
-/// What a round came to. The same in every process.
+/// The result of a round, the same in every process. Its verdict is valid until the next receive_verdict.
 struct Outcome {
-  const SignVector* verdict = nullptr;  // of all coordinates, valid until the next round's; null: not decided
-  std::uint32_t present = 0;            // workers that voted; if nobody did, the round is not decided
+  const SignVector* verdict = nullptr;  // on all coordinates; null: the round was not decided
+  std::uint32_t present = 0;            // workers that voted; if there are none, the round is not decided
   std::vector<BatchLoss> losses;        // by worker
   bool stop = false;                    // some process was asked to stop
 };
@@ -44,38 +44,38 @@ class Engine {
   /// True in the one process that writes the run's files.
   virtual bool leads() const = 0;
 
-  /// Goes back to where the run was left: calls `saved` with the state that was saved last, whose tally
-  /// this engine then has, and `decided` with every round that was decided since, in order. A new run has
-  /// no saved state; it begins with `fresh`. Throws DataError for files that cannot be used, and lets
-  /// through what `saved` throws.
+  /// Continues where the run was left. Calls `saved` with the state that was saved last, then restores the
+  /// tally from it, and calls `decided` with every round that was decided since, in order. A new run has no
+  /// saved state and begins with `fresh`. Throws DataError if the files cannot be used, and passes on what
+  /// `saved` throws.
   virtual void open(const RunState& fresh, const std::function<void(const RunState&)>& saved,
                     const std::function<void(const Outcome&)>& decided) = 0;
 
-  /// Everything is in place in all processes: from here on workers may vote.
+  /// To be called when every process is ready. From here on workers may vote.
   virtual void start() = 0;
 
-  /// Hands over a hosted worker's part of this round; each does so once a round, from any thread.
-  /// `ballot` is null if the worker is absent, and else stays as it is until the verdict.
+  /// Hands over a hosted worker's part of this round; to be called once a round for each, from any thread.
+  /// `ballot` is null if the worker is absent; otherwise it must not change before the verdict.
   virtual void send_ballot(std::uint32_t worker, const SignVector* ballot, const BatchLoss& loss) = 0;
 
   /// Waits for the verdict. `stop` asks all processes to end after this round. Throws EngineError.
   virtual Outcome receive_verdict(bool stop) = 0;
 
-  /// Keeps `state`, to which the engine adds what it knows itself (tally, shards, owners). All processes
-  /// call it after the same round. Throws DataError where the run could then not be resumed from here.
+  /// Saves `state`, to which the engine adds what it knows itself (tally, shards, owners). All processes
+  /// call it after the same round. Throws DataError if the run could not be resumed from here.
   virtual void save(RunState state) = 0;
 
-  /// The run has had its last round: every worker is told.
+  /// To be called after the last round. Tells every worker that the run is over.
   virtual void finish() = 0;
 
-  /// Of this process's coordinates.
+  /// The tally of this process's coordinates.
   virtual const Tally& tally() const = 0;
 
   /// Every worker's half-errors over all coordinates; empty for Method::mv. All processes call it after the
   /// same round.
   virtual std::vector<std::int64_t> total_half_errors() const = 0;
 
-  /// By this process since it was opened, decided rounds included.
+  /// What all processes have sent since this one opened the engine, replayed rounds included.
   virtual Traffic traffic() const = 0;
 };
 

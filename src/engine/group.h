@@ -1,5 +1,5 @@
-// The processes that share a run: one, or the ranks of a cluster's job. What one of them cannot do, none
-// may go on without: they agree on errors, and end together.
+// The processes that share a run: one, or the ranks of a cluster's job. If one of them fails, all end: they
+// tell each other about errors.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace signvote {
 
-/// A group of one; MpiSession is one of many. Every process calls the same members in the same order.
+/// This is a group of one process; MpiSession is a group of many. Every process calls the same members in
+/// the same order.
 class Group {
  public:
   Group() = default;
@@ -22,11 +23,11 @@ class Group {
   std::uint32_t size() const { return size_; }
   bool leads() const { return rank_ == 0; }
 
-  /// Every process says what is wrong with it (nothing: an empty text). Returns the text of the lowest
-  /// rank that has one, in all of them.
+  /// Every process passes its problem, or an empty text. Returns, in all of them, the text of the lowest
+  /// rank that has one.
   virtual std::string first_problem(const std::string& mine) const { return mine; }
 
-  /// Rank 0's text, in all processes.
+  /// Returns rank 0's text in all processes.
   virtual std::string of_leader(const std::string& mine) const { return mine; }
 
   /// Ends all processes at once with this exit code, without unwinding.
@@ -37,16 +38,15 @@ class Group {
   std::uint32_t size_ = 1;
 };
 
-/// An error of one process of a group that all of them know of, in the words of the lowest rank that has
-/// it: whoever tells the user does so once.
+/// An error of one process that all know of, with the same text, so that one of them can print it for all.
 class SharedError : public Error {
  public:
   SharedError(const std::string& what, bool usage) : Error(what), is_usage(usage) {}
   const bool is_usage;  // it was a ConfigError
 };
 
-/// Runs `work` in every process. If it throws in any, this throws in all: SharedError, or in a group of
-/// one the error itself.
+/// Runs `work` in every process. If it throws in any of them, this throws in all: a SharedError, or in a
+/// group of one the error itself.
 void on_all_ranks(const Group& group, const std::function<void()>& work);
 
 }  // namespace signvote

@@ -32,7 +32,7 @@ void Replay::set_owner(const MemberRecord& member) {
     throw DataError(fmt::format("the journal gives '{}' the place of worker {} of {}", member.name,
                                 member.worker, owners_.size()));
   std::string& owner = owners_[member.worker];
-  if (owner == member.name) return;  // replayed onto a snapshot that has seen it
+  if (owner == member.name) return;  // the snapshot was taken after this record
   if (!owner.empty()) tally_.forget(member.worker);
   owner = member.name;
 }
@@ -43,7 +43,7 @@ void Replay::decide_again(const RoundRecord& record) {
     if (!ballot.message.empty() && !box_.cast(ballot.worker, ballot.message, problem))
       throw DataError(fmt::format("'{}': round {} holds a {}", folder_.string(), record.round + 1, problem));
   box_.close();
-  // The signs are compared, not the bytes: another version of zstd may write them another way.
+  // The signs are compared and not the bytes, because another version of zstd may compress them otherwise.
   MessageHeader header;
   SignVector recorded;
   if (!decode_header(record.verdict, header, problem) ||

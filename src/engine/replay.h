@@ -1,5 +1,4 @@
-// How a journal's record brings the tally on: the same for a server that comes back and for whoever
-// looks into the journal later.
+// Replays a journal's records into a tally, for a server that starts again and for `journal verify`.
 #pragma once
 
 #include <filesystem>
@@ -13,13 +12,13 @@ namespace signvote {
 
 class Replay {
  public:
-  /// `tally` and its `box` are where the journal's snapshot was, and must outlive this. `owners` are the
-  /// names that the slots belonged to then. `folder` is for errors.
+  /// `tally` and its `box` must be restored from the journal's snapshot and must outlive this. `owners` are
+  /// the names that the slots belonged to in the snapshot. `folder` is named in errors.
   Replay(Tally& tally, BallotBox& box, std::vector<std::string> owners, std::filesystem::path folder);
 
-  /// A slot that changes hands forgets what it learnt of the one before. A round is decided again; that
-  /// its verdict comes out again proves that the counters are those of before, and if it does not, this
-  /// throws DataError. Returns the round, or null if the event was none.
+  /// Applies one event. If a slot gets a new owner, the tally forgets what it learnt about the old one. A
+  /// round is decided again; throws DataError if the recorded verdict does not come out. Returns the round,
+  /// or null for a member.
   const RoundRecord* take(const JournalEvent& event);
 
   const std::vector<std::string>& owners() const { return owners_; }

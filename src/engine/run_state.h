@@ -1,4 +1,4 @@
-// Where a run stands between two rounds: what a checkpoint or a snapshot holds, in one struct for all
+// The state of a run between two rounds: what a checkpoint or a snapshot holds, in one struct for all
 // engines.
 #pragma once
 
@@ -11,11 +11,11 @@
 
 namespace signvote {
 
-/// Payload so far of all processes, headers included.
+/// Bytes sent so far by all processes, headers included.
 struct Traffic {
   std::uint64_t ballots = 0;
   std::uint64_t ballot_bytes = 0;
-  std::uint64_t verdicts = 0;  // each goes to every worker; counted once
+  std::uint64_t verdicts = 0;  // each goes to every worker but is counted once
   std::uint64_t verdict_bytes = 0;
 
   bool operator==(const Traffic&) const = default;
@@ -31,24 +31,24 @@ struct Traffic {
 
 struct RunProgress {
   std::uint64_t rounds = 0;     // finished
-  std::uint64_t absences = 0;   // ballots that were not there
-  double samples = 0;           // that gradients were computed of
-  double seconds = 0;           // spent on the run so far,
-  double training_seconds = 0;  // and of these not on evaluating and saving
+  std::uint64_t absences = 0;   // ballots that were missing
+  double samples = 0;           // for which gradients were computed
+  double seconds = 0;           // all seconds spent
+  double training_seconds = 0;  // the same without evaluating and saving
   Traffic traffic;
 };
 
 struct RunState {
-  std::uint64_t run_id = 0;  // of the settings it was made with
+  std::uint64_t run_id = 0;  // a hash of the settings it was made with
   RunProgress progress;
-  std::vector<std::string> shards;  // the files with the rest of the tally, where it is spread over processes
+  std::vector<std::string> shards;  // files with the rest of the tally, if it is spread over processes
   std::vector<std::string> owners;  // the names that a server's slots belong to; empty: nobody yet
   std::vector<float> parameters;
   std::vector<std::byte> tally;  // as Tally::snapshot gives it
 };
 
-/// As the one container on the disk has it. from_state throws DataError, naming `file`, if the notes
-/// cannot be read.
+/// Converts to and from the file format of state_file.h. from_state throws DataError, naming `file`, if the
+/// notes cannot be read.
 State to_state(RunState state);
 RunState from_state(State state, const std::string& file);
 

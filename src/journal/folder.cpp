@@ -29,7 +29,8 @@ bool take_number(std::string_view& text, std::uint64_t& number) {
   return true;
 }
 
-// False: not one of ours. A number is only known in the one way in which it is written.
+// Returns false if the file is not the journal's. A number must be written exactly as the journal writes
+// it.
 bool sort_in(const std::string& name, FolderListing& listing) {
   std::uint64_t round = 0;
   FolderListing::Range range;
@@ -67,8 +68,8 @@ bool contains(const std::vector<std::uint64_t>& sorted, std::uint64_t value) {
       fmt::format("{} missing in '{}'; put back from a backup what was there", what, folder.string()));
 }
 
-// The verdict files from base to snapshot; found from the end, where an unfinished snapshot may have
-// left a shorter file with the same beginning.
+// The verdict files from base to snapshot. They are searched from the end, because an unfinished snapshot
+// may have left a shorter file with the same beginning.
 std::vector<FolderListing::Range> find_chain(const fs::path& folder, const FolderListing& listing,
                                              std::uint64_t base, std::uint64_t snapshot) {
   std::vector<FolderListing::Range> chain;

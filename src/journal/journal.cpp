@@ -1,6 +1,6 @@
-// The journal: which file holds what, and the order in which files come and go. One thread writes; the
-// verdicts may be read by all. So the files are worked on without the mutex, and what readers look up
-// changes under it, after the new files are there and before the old ones go.
+// The journal: which file holds what, and the order in which files are made and removed. One thread writes,
+// and any thread may read verdicts. So files are written without the mutex, and what readers look up
+// changes under it, after the new files exist and before the old ones are removed.
 #include "journal/journal.h"
 
 #include <fmt/format.h>
@@ -47,7 +47,8 @@ DataError damaged_since(const InputFile& log, std::uint64_t offset, const std::s
                   log.path().string(), offset, problem));
 }
 
-// What a crash can leave of create: the snapshot, its last file, is not there, and nothing was recorded.
+// A crash in `create` leaves a folder without a snapshot (its last file) or any round. That is not a
+// journal.
 bool is_journal(const fs::path& folder, const FolderListing& listing) {
   if (!listing.snapshots.empty() || !listing.verdicts.empty()) return true;
   return std::ranges::any_of(listing.logs, [&folder](std::uint64_t first) {
@@ -76,9 +77,9 @@ class Journal::Impl {
   std::vector<File> files() const;
 
  private:
-  /// Throws if a failure has left it so that nothing more may be written.
+  /// Throws if nothing more may be written after an earlier failure.
   void require_sound() const;
-  /// Ready for one more record, which is encoded into bytes_.
+  /// The log, ready for one more record, which is encoded into bytes_.
   DurableLog& log();
   void open(const FolderListing& listing, Mode mode, const std::function<void(const std::string&)>& report);
   void start_after(const State& snapshot);
@@ -92,13 +93,13 @@ class Journal::Impl {
   void remove(const std::string& name) const;
 
   fs::path folder_;
-  std::unique_ptr<DurableLog> log_;  // if it may be appended to
+  std::unique_ptr<DurableLog> log_;  // null if read_only
   std::uint64_t log_bytes_ = 0;      // up to the last member or verdict
   Ballots cast_;                     // in the open round
-  std::vector<std::byte> bytes_;     // of the record being written: fresh memory is slow
+  std::vector<std::byte> bytes_;     // the record being written; kept, because fresh memory is slow
   std::string broken_;               // why nothing more may be written
 
-  mutable std::mutex mutex_;  // guards what follows; the thread that writes reads it without
+  mutable std::mutex mutex_;  // guards all below, except that the writing thread reads without it
   std::shared_ptr<const StateFile> base_;
   std::shared_ptr<const StateFile> snapshot_;
   std::vector<Segment> segments_;            // from base_ to snapshot_
@@ -108,8 +109,8 @@ class Journal::Impl {
 
 Journal::Impl::Impl(fs::path folder, Mode mode, const std::function<void(const std::string&)>& report)
     : folder_(std::move(folder)) {
-  // Who only reads does so beside a writer, too, which replaces files when it takes a snapshot, and cuts
-  // off the end of its log when it starts. So only what is found twice, in the same files, is wrong.
+  // A reader may run beside a writer, which replaces files when it takes a snapshot and cuts off the end of
+  // its log when it starts. So an error counts only if it is found twice in the same files.
   std::string before;
   while (true) {
     const FolderListing listing = list_folder(folder_);
@@ -149,7 +150,7 @@ void Journal::Impl::open(const FolderListing& listing, Mode mode,
                     "from a backup",
                     active_->path().string(), log_bytes_, rounds(), snapshot_name(*plan.unfinished)));
 
-  // All is well: only now something may be changed.
+  // Everything was checked. Only now may something be changed.
   if (mode == Mode::append) {
     log_ = std::make_unique<DurableLog>(active_->path(), log_bytes_);
     for (const std::string& name : listing.temporaries) remove(name);
@@ -168,7 +169,7 @@ void Journal::Impl::open(const FolderListing& listing, Mode mode,
 
 void Journal::Impl::replay(const std::function<void(const JournalEvent&)>& visit) const {
   LogReader reader(*active_, 0, log_bytes_);
-  std::map<std::uint32_t, CastBallot> cast;  // in the open round; a later one replaces an earlier one
+  std::map<std::uint32_t, CastBallot> cast;  // in the open round; a later ballot replaces an earlier one
   while (true) {
     DecodedRecord decoded = reader.next();
     if (decoded.status == RecordStatus::end) return;
@@ -237,7 +238,7 @@ void Journal::Impl::take_snapshot(const State& snapshot, std::uint64_t keep, flo
   require_sound();
   if (snapshot.round > snapshot_->round()) {
     start_after(snapshot);
-  } else {  // no round since the last one, which it replaces; the log has no verdict, and stays
+  } else {  // replaces the last one, because no round came since; its log has no verdict and stays
     const fs::path path = folder_ / snapshot_name(snapshot.round);
     write_state(path, StateKind::snapshot, snapshot);
     auto written = std::make_shared<StateFile>(path, StateKind::snapshot, snapshot.round);
@@ -247,7 +248,7 @@ void Journal::Impl::take_snapshot(const State& snapshot, std::uint64_t keep, flo
   drop_verdicts(keep, delta);
 }
 
-// The steps that folder.h tells of.
+// Takes the steps in the order that folder.h explains.
 void Journal::Impl::start_after(const State& snapshot) {
   const std::uint64_t first = snapshot_->round(), last = snapshot.round;
   std::shared_ptr<const StateFile> state;
@@ -259,7 +260,7 @@ void Journal::Impl::start_after(const State& snapshot) {
     write_state(folder_ / snapshot_name(last), StateKind::snapshot, snapshot);
     state = std::make_shared<StateFile>(folder_ / snapshot_name(last), StateKind::snapshot, last);
     segment = write_verdicts(first, last);
-    cast = write_rounds(last);  // now the snapshot counts
+    cast = write_rounds(last);  // now the snapshot is valid
     active = std::make_shared<InputFile>(folder_ / rounds_name(last));
     log = std::make_unique<DurableLog>(folder_ / rounds_name(last), active->bytes());
   } catch (...) {
@@ -280,8 +281,8 @@ void Journal::Impl::start_after(const State& snapshot) {
   remove(snapshot_name(first));
 }
 
-// A snapshot that failed must be gone for good before the old log grows: if its rounds log came back
-// after a crash, it would count.
+// A failed snapshot must be removed for good before the old log grows: if its rounds log came back after a
+// crash, the snapshot would be valid.
 void Journal::Impl::undo_snapshot(std::uint64_t round) {
   remove(rounds_name(round));
   remove(verdicts_name(snapshot_->round(), round));
@@ -316,7 +317,7 @@ Segment Journal::Impl::write_verdicts(std::uint64_t first, std::uint64_t last) c
   return segment;
 }
 
-// A log of the rounds from `first` on, which begins with the ballots that the open one has by now.
+// Writes a log of the rounds from `first` on, which begins with the ballots of the open round so far.
 Journal::Impl::Ballots Journal::Impl::write_rounds(std::uint64_t first) const {
   AtomicFile file(folder_ / rounds_name(first));
   std::uint64_t written = 0;
@@ -367,7 +368,7 @@ void Journal::Impl::step_through(std::uint64_t first, std::uint64_t last, float 
   }
 }
 
-// What cannot be removed is not in the way: the next to open the journal tries again.
+// A file that cannot be removed does no harm: the next one to open the journal tries again.
 void Journal::Impl::remove(const std::string& name) const { ::unlink((folder_ / name).c_str()); }
 
 std::uint64_t Journal::Impl::rounds() const {
@@ -384,7 +385,8 @@ std::optional<std::vector<std::byte>> Journal::Impl::verdict(std::uint64_t round
   std::shared_ptr<const InputFile> file;
   Place place;
   {
-    // A log is opened under the mutex, or it could be gone by then; read without, for that takes long.
+    // The log is opened under the mutex, because it could be removed otherwise, and read without it,
+    // because reading takes long.
     const std::scoped_lock lock(mutex_);
     const std::uint64_t snapshot = snapshot_->round();
     if (round < base_->round() || round >= snapshot + places_.size()) return std::nullopt;
@@ -416,7 +418,8 @@ std::vector<float> Journal::Impl::model(std::uint64_t rounds, float delta) const
   if (rounds < oldest() || rounds > this->rounds())
     throw ConfigError(fmt::format("the model after {} rounds is not in '{}', which has those from {} to {}",
                                   rounds, folder_.string(), oldest(), this->rounds()));
-  // Not from the snapshot to the snapshot: who asks for that model wants to see what the verdicts lead to.
+  // The snapshot's own model is also stepped from the base, because the caller wants to see where the
+  // verdicts lead.
   const StateFile& start = rounds > snapshot_->round() ? *snapshot_ : *base_;
   std::vector<float> parameters = start.parameters();
   step_through(start.round(), rounds, delta, parameters);

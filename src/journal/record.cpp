@@ -1,6 +1,6 @@
-// The records of a .log file; docs/journal_format.md is the specification. The header has a checksum
-// of its own, so its length can be believed, and it says how much of the log was on the disk before it:
-// so a record that a crash has torn is told from one that was damaged later.
+// The records of a .log file; docs/journal_format.md is the specification. The header has its own checksum,
+// so that its length can be trusted. It also says how much of the log was on the disk before it. That tells
+// a record that a crash has torn from one that was damaged later.
 #include "journal/record.h"
 
 #include <fmt/format.h>
@@ -29,13 +29,13 @@ struct RecordHeader {
   RecordType type{};
   std::uint64_t body_bytes = 0;
   std::uint64_t round = 0;   // 0 in a member
-  std::uint64_t synced = 0;  // the log's first bytes, which were on the disk before this was written
+  std::uint64_t synced = 0;  // how many bytes of the log were on the disk before this was written
   std::uint64_t body_checksum = 0;
   std::uint64_t header_checksum = 0;
 };
 static_assert(sizeof(RecordHeader) == 48 && std::has_unique_object_representations_v<RecordHeader>);
 
-struct BallotHead {  // then its message
+struct BallotHead {  // its message follows
   std::uint32_t worker = 0;
   std::uint32_t batch = 0;
   double loss = 0;
@@ -56,7 +56,7 @@ void put_bytes(std::vector<std::byte>& out, std::span<const std::byte> bytes) {
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
-// Takes from the front of `bytes`; false if they are too short.
+// Takes a value from the front of `bytes`; returns false if they are too short.
 template <class T>
 bool take(std::span<const std::byte>& bytes, T& value) {
   if (bytes.size() < sizeof value) return false;
@@ -69,7 +69,7 @@ bool read_header(std::span<const std::byte> bytes, RecordHeader& header) {
   return take(bytes, header) && header.magic == kMagic && header.header_checksum == checksum_of(header);
 }
 
-// How much of the log was on the disk, according to the headers that are found in its end.
+// The largest `synced` in the headers that are found in the end of a log.
 std::uint64_t synced_according_to(std::span<const std::byte> end) {
   std::uint64_t synced = 0;
   RecordHeader header;
@@ -105,7 +105,7 @@ bool read_verdict(std::span<const std::byte> body, VerdictRecord& record) {
   return std::ranges::adjacent_find(record.counted, std::ranges::greater_equal{}) == record.counted.end();
 }
 
-/// Appends a record whose body `write_body` appends.
+/// Appends a record with the body that `write_body` appends.
 void append_record(RecordType type, std::uint64_t round, std::uint64_t synced, std::vector<std::byte>& out,
                    const auto& write_body) {
   const std::size_t start = out.size();
@@ -199,7 +199,7 @@ bool is_other_version(std::span<const std::byte> bytes) {
   return take(bytes, magic) && std::equal(magic.begin(), magic.end() - 1, kMagic.begin()) && magic != kMagic;
 }
 
-// Adds to bytes_ what lies before `end`.
+// Reads on into bytes_ up to byte `end` of the log.
 void LogReader::read_to(std::uint64_t end) {
   const std::size_t have = bytes_.size();
   bytes_.resize(end - offset_);

@@ -1,4 +1,4 @@
-// The records of a .log file as bytes, and reading a log record by record.
+// Encodes the records of a .log file, and reads a log record by record.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct BallotRecord {
   CastBallot ballot;
 };
 
-/// The end of a round: of each worker in `counted`, the last ballot before it counts.
+/// The end of a round. For each worker in `counted`, its last ballot before this record counts.
 struct VerdictRecord {
   std::uint64_t round = 0;
   std::vector<std::uint32_t> counted;  // ascending
@@ -28,7 +28,8 @@ struct VerdictRecord {
 
 using LogRecord = std::variant<MemberRecord, BallotRecord, VerdictRecord>;
 
-/// These append to `out`. `synced`: so many bytes of the log were on the disk before the record was written.
+/// These append to `out`. `synced` is how many bytes of the log were on the disk before this record was
+/// written.
 void encode_member(const MemberRecord& member, std::uint64_t synced, std::vector<std::byte>& out);
 void encode_ballot(std::uint64_t round, const CastBallot& ballot, std::uint64_t synced,
                    std::vector<std::byte>& out);
@@ -41,26 +42,27 @@ enum class RecordStatus { ok, end, torn, corrupt };
 struct DecodedRecord {
   RecordStatus status = RecordStatus::end;
   LogRecord record;          // if ok
-  std::uint64_t synced = 0;  // if ok: as it was encoded
-  std::size_t length = 0;    // if ok: the bytes it took
+  std::uint64_t synced = 0;  // if ok: the value it was encoded with
+  std::size_t length = 0;    // if ok: its bytes
   std::string problem;       // if torn or corrupt, one line
 };
-/// Reads the record at byte `offset` of a log, from `bytes`, which reach from there to the log's end. torn:
-/// it is not whole, and nothing after it says that it was on the disk, so it is what a crash leaves;
-/// corrupt: it is damaged. Foreign bytes never crash it and never make it allocate more than they are long.
+/// Reads the record at byte `offset` of a log. `bytes` are the log from there to its end. A record is torn
+/// if it is incomplete and no later record says that it was on the disk: a crash leaves such records.
+/// Otherwise a bad record is corrupt. Foreign bytes never crash this and never make it allocate more than
+/// their length.
 DecodedRecord decode_record(std::span<const std::byte> bytes, std::uint64_t offset);
 
-/// Whether a log that begins so has records of another version of this format.
+/// True if a log with this beginning was written by another version of this format.
 bool is_other_version(std::span<const std::byte> bytes);
 
-/// Reads a log's records in order from byte `offset` to byte `end`, with one in memory at a time. (Only
-/// where one is not whole, it takes the rest of the file, to see what the records after it say.)
+/// Reads a log's records in order from byte `offset` to byte `end`, one in memory at a time. Only if a
+/// record is incomplete, it reads the rest of the file, to see what later records say.
 class LogReader {
  public:
   LogReader(const InputFile& file, std::uint64_t offset, std::uint64_t end)
       : file_(file), offset_(offset), end_(end) {}
 
-  /// The record at offset(), which moves on if it is ok.
+  /// Reads the record at offset(), and moves on if it is ok.
   DecodedRecord next();
   std::uint64_t offset() const { return offset_; }
 

@@ -1,5 +1,5 @@
-// Every part has its checksum in the header, which has its own: so the parameters can be read, by
-// whoever joins, without what follows them.
+// Every part has its own checksum in the header, and so has the header. So a joining worker can be given
+// the parameters without reading what follows them.
 #include "journal/state_file.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// A run between two rounds, as one file: the model, and with it the tally and notes. A journal's
+// The state of a run between two rounds in one file: the model, the tally and notes. A journal's
 // snapshot-S.bin and base-R.bin are such files, and so is the checkpoint.bin of a run without a journal.
 #pragma once
 
@@ -16,18 +16,18 @@
 namespace signvote {
 
 struct State {
-  std::uint64_t round = 0;  // rounds decided before it
-  std::string notes;        // the writer's own, JSON
+  std::uint64_t round = 0;  // the number of rounds decided before it
+  std::string notes;        // JSON that only the writer of the state understands
   std::vector<float> parameters;
   std::vector<std::byte> tally;
 };
 
 enum class StateKind : std::uint32_t { base = 1, snapshot = 2 };
 
-/// All or nothing, and durable.
+/// Writes the whole file or nothing. It is durable when this returns.
 void write_state(const std::filesystem::path& path, StateKind kind, const State& state);
 
-/// A snapshot's parameters as they lie on the disk; stays readable after the snapshot was replaced.
+/// Reads a snapshot's parameters from the disk, even after the snapshot was replaced.
 class SnapshotReader {
  public:
   virtual ~SnapshotReader() = default;
@@ -37,15 +37,15 @@ class SnapshotReader {
   virtual void read(std::uint64_t offset, std::span<std::byte> out) const = 0;
 };
 
-/// Holds the file open, so that it stays readable when its name is gone. From any thread. Everything
-/// throws DataError that names the file.
+/// Keeps the file open, so that it can be read even after it was removed. May be used from any thread. All
+/// members throw DataError that names the file.
 class StateFile : public SnapshotReader {
  public:
-  /// Checks its header alone: that it is what its name says, and as long as it should be. `round` is
-  /// the one that the name tells, if it tells one.
+  /// Checks only the header: the kind, the length, and the round if `round` is given (from the file's
+  /// name).
   StateFile(const std::filesystem::path& path, StateKind kind, std::optional<std::uint64_t> round);
 
-  /// Reads all of it once, by pieces.
+  /// Reads the whole file in pieces and checks it.
   void check() const;
   /// These check what they read.
   std::vector<float> parameters() const;
@@ -63,7 +63,7 @@ class StateFile : public SnapshotReader {
     StateKind kind{};
     std::uint32_t zero = 0;
     std::uint64_t round = 0;
-    std::uint64_t parameter_bytes = 0;  // the parts, in this order
+    std::uint64_t parameter_bytes = 0;  // the three parts follow the header in this order
     std::uint64_t tally_bytes = 0;
     std::uint64_t notes_bytes = 0;
     std::uint64_t parameter_checksum = 0;

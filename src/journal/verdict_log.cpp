@@ -22,7 +22,7 @@ LogContent check_log(const InputFile& file, std::uint64_t first, std::optional<s
   const std::string name = file.path().string();
   std::vector<std::byte> beginning(std::min<std::uint64_t>(file.bytes(), 4));
   file.read(0, beginning);
-  if (is_other_version(beginning))  // without this, all of it would look torn
+  if (is_other_version(beginning))  // because all of it would look torn
     throw DataError(
         fmt::format("'{}' was written by another version of signvote; go on with that one", name));
   while (true) {

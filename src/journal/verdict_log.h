@@ -1,4 +1,4 @@
-// Where the verdicts lie in a log, found while it is checked.
+// Checks a log and notes where its verdicts are.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,15 @@
 
 namespace signvote {
 
-/// Where a verdict lies in its log. The checksum is its own: that of the record covers more.
+/// Where a verdict is in its log. The checksum is that of the verdict alone, because the record's covers
+/// more.
 struct Place {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
   std::uint64_t checksum = 0;
 };
 
-/// Of a verdict that begins at byte `offset` of its log.
+/// The place of a verdict that begins at byte `offset` of its log.
 Place place_of(std::span<const std::byte> verdict, std::uint64_t offset);
 
 struct Segment {  // a verdicts-A-B.log
@@ -30,12 +31,12 @@ struct Segment {  // a verdicts-A-B.log
 
 struct LogContent {
   std::vector<Place> places;
-  std::uint64_t bytes = 0;  // up to the last member or verdict: ballots that none follows do not count
-  std::string torn;         // what is wrong with the rest, if there is any
+  std::uint64_t bytes = 0;  // up to the last member or verdict, because ballots after it do not count
+  std::string torn;         // what is wrong with the rest; empty: nothing
 };
 
-/// Checks a log of rounds from `first` on: up to `last`, or as far as they go. Only the latter may end
-/// torn. Throws DataError with the file, and where it is damaged with byte and round.
+/// Checks a log of rounds from `first` on, up to `last` or, if that is not given, as far as they go. Only
+/// then may the end be torn. Throws DataError with the file and, if it is damaged, byte and round.
 LogContent check_log(const InputFile& file, std::uint64_t first, std::optional<std::uint64_t> last);
 
 }  // namespace signvote

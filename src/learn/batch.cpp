@@ -29,7 +29,7 @@ Batch BatchReader::read(std::span<const Pick> picks) {
         for (std::size_t c = 0; c < channels; ++c) {
           const std::size_t at =
               c * source_.height * source_.width + static_cast<std::size_t>(from_y * width + from_x);
-          // Padding is black before normalisation, as torchvision's RandomCrop pads the image.
+          // Padding is black before normalisation, like that of torchvision's RandomCrop.
           *out++ = normalised_[c][inside ? image[at] : 0];
         }
       }

@@ -1,4 +1,4 @@
-// From bytes to tensors: normalised images in channels-last memory, with CIFAR-10's crop and flip.
+// Turns image bytes into tensors: normalised images in channels-last memory, with CIFAR-10's crop and flip.
 #pragma once
 
 #include <torch/torch.h>
@@ -13,10 +13,10 @@
 
 namespace signvote {
 
-/// One image to be read: which, and how it is moved. The default moves nothing.
+/// One image to be read, and how it is shifted and mirrored. The default does neither.
 struct Pick {
   std::uint32_t index = 0;
-  std::int8_t right = 0;  // pixels by which the image is shifted; zeros come in from the other side
+  std::int8_t right = 0;  // pixels by which the image is shifted; black comes in from the other side
   std::int8_t down = 0;
   bool mirrored = false;
 };
@@ -26,8 +26,8 @@ struct Batch {
   torch::Tensor labels;
 };
 
-/// Fills batches from one of a data set's halves. Not for two threads at once: a batch's tensors are
-/// the reader's own memory, valid until its next one.
+/// Reads batches from the training or the test images. Only one thread may use it, because a batch's
+/// tensors are the reader's own memory and valid only until the next read.
 class BatchReader {
  public:
   BatchReader(const Dataset& dataset, const LabelledImages& images);

@@ -19,8 +19,8 @@ constexpr std::size_t kCifarSide = 32;
 constexpr std::size_t kCifarPixels = 3 * kCifarSide * kCifarSide;
 constexpr std::size_t kCifarRecord = 1 + kCifarPixels;  // the label, then the red, green and blue planes
 
-// IDX: two zero bytes, the type of an entry (8: a byte), the number of dimensions; then each
-// dimension as a big-endian uint32; then the entries.
+// IDX has two zero bytes, the type of an entry (8: a byte) and the number of dimensions, then each
+// dimension as a big-endian uint32, then the entries.
 constexpr std::uint32_t kIdxImages = 0x00000803;
 constexpr std::uint32_t kIdxLabels = 0x00000801;
 
@@ -43,7 +43,8 @@ void check_length(const NamedBytes& file, std::uint64_t expected) {
            fmt::format("is too long: {} bytes where its header says {}", file.bytes.size(), expected));
 }
 
-// The entries of an IDX file of `magic`'s kind: a dimension of its own and then `item`'s.
+// The entries of an IDX file with this `magic`. Its first dimension is their number, and the others must be
+// `item`.
 std::span<const std::byte> idx_entries(const NamedBytes& file, std::uint32_t magic,
                                        std::span<const std::size_t> item) {
   const bool images = magic == kIdxImages;
@@ -59,7 +60,7 @@ std::span<const std::byte> idx_entries(const NamedBytes& file, std::uint32_t mag
   if (file.bytes.size() < header)
     refuse(file.path,
            fmt::format("is truncated: {} bytes, and its header has {}", file.bytes.size(), header));
-  std::uint64_t expected = big_endian(file.bytes, 1);  // below 2^32 * 28 * 28: cannot overflow
+  std::uint64_t expected = big_endian(file.bytes, 1);  // cannot overflow, because it is below 2^32 * 28 * 28
   if (expected == 0) refuse(file.path, "is empty: its header says 0 entries");
   for (std::size_t i = 0; i < item.size(); ++i) {
     if (big_endian(file.bytes, 2 + i) != item[i])
@@ -151,7 +152,7 @@ fs::path find_data_file(const fs::path& folder, const std::string& name) {
 }
 
 fs::path dataset_cache_folder(const std::string& name) {
-  // The XDG specification says that a relative path is ignored.
+  // The XDG specification says that a relative path must be ignored.
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && fs::path(cache).is_absolute())
     return fs::path(cache) / "signvote" / name;
   const char* home = std::getenv("HOME");

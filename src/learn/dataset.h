@@ -1,4 +1,4 @@
-// Labelled images in memory, as bytes, and the two formats they come in: MNIST's IDX files and
+// Labelled images in memory as bytes, and the two file formats that they come in: MNIST's IDX files and
 // CIFAR-10's binary batches.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace signvote {
 
-/// `pixels` holds count() images, each channels x height x width bytes (planes, as in CIFAR-10).
+/// `pixels` holds count() images of channels x height x width bytes each (one plane per channel).
 struct LabelledImages {
   std::size_t channels = 0;
   std::size_t height = 0;
@@ -43,31 +43,31 @@ inline constexpr std::array<const char*, 4> kMnistFiles = {
 inline constexpr std::array<const char*, 6> kCifar10Files = {"data_batch_1.bin", "data_batch_2.bin",
                                                              "data_batch_3.bin", "data_batch_4.bin",
                                                              "data_batch_5.bin", "test_batch.bin"};
-inline constexpr const char* kCifar10Folder = "cifar-10-batches-bin";  // as the official archive has it
+inline constexpr const char* kCifar10Folder = "cifar-10-batches-bin";  // its name in the official archive
 
 /// Where `signvote data fetch` puts a data set: $XDG_CACHE_HOME/signvote/NAME, or ~/.cache/signvote/NAME.
 /// Throws ConfigError if neither is known.
 std::filesystem::path dataset_cache_folder(const std::string& name);
 
-/// Loads a data set from `folder`. Throws DataError with the file, what is wrong with it (missing,
-/// truncated, not of this format, images and labels that disagree, a label out of range) and what
-/// to do (`signvote data fetch NAME`); ConfigError for an unknown name.
+/// Loads a data set from `folder`. Throws DataError that says which file is wrong, how (missing, truncated,
+/// another format, images and labels that disagree, a label out of range) and what to do (`signvote data
+/// fetch NAME`), and ConfigError for an unknown name.
 Dataset load_dataset(const std::string& name, const std::filesystem::path& folder);
 
-// The same from bytes. What they are given may be anything: all of it is checked, and DataError names
+// The following parse bytes, which may be anything: they check all of them and throw DataError that names
 // the file by `path`.
 
-/// An IDX pair: images are 28 x 28; both hold the same number, at least one.
+/// A pair of IDX files. The images are 28 x 28, and there are as many as labels, at least one.
 struct NamedBytes {
   std::filesystem::path path;
   std::span<const std::byte> bytes;
 };
 LabelledImages parse_mnist(const NamedBytes& images, const NamedBytes& labels);
 
-/// A CIFAR-10 batch of at least one image, added at the end of `images`; unchanged if it throws.
+/// Appends a CIFAR-10 batch of at least one image to `images`, which is unchanged if this throws.
 void append_cifar10_batch(const NamedBytes& batch, LabelledImages& images);
 
-/// The file in `folder` that is called `name`, or with a dot before "idx" (as MNIST's sometimes are:
+/// The file in `folder` called `name`, or with a dot before "idx" (some copies of MNIST have
 /// train-images.idx3-ubyte); empty if there is none.
 std::filesystem::path find_data_file(const std::filesystem::path& folder, const std::string& name);
 

@@ -19,9 +19,9 @@ namespace fs = std::filesystem;
 using Say = std::function<void(const std::string&)>;
 
 constexpr long kConnectSeconds = 5;
-constexpr long kStalledBytes = 100;  // a second; a transfer slower than this is given up after
+constexpr long kStalledBytes = 100;  // a second; a transfer that is slower for kStalledSeconds is given up
 constexpr long kStalledSeconds = 30;
-constexpr int kTransfers = 5;  // attempts at one file, each of which goes on where the last broke off
+constexpr int kTransfers = 5;  // attempts at one file; each continues where the last one broke off
 constexpr std::uintmax_t kLargeBytes = 20'000'000;
 
 std::uintmax_t size_of(const fs::path& path) {
@@ -33,8 +33,8 @@ std::uintmax_t size_of(const fs::path& path) {
 struct Progress {
   const std::string& url;
   const Say& say;
-  std::uintmax_t have;  // before this transfer
-  int told = 0;         // tenths
+  std::uintmax_t have;  // bytes from before this transfer
+  int told = 0;         // tenths that `say` was told of
   std::exception_ptr failure{};
 };
 
@@ -48,13 +48,13 @@ int tell(void* context, curl_off_t total, curl_off_t now, curl_off_t, curl_off_t
   try {
     progress.say(fmt::format("{}: {} % of {} MB", progress.url, tenth * 10, whole / 1'000'000));
     return 0;
-  } catch (...) {  // must not pass through libcurl
+  } catch (...) {  // because an exception must not pass through libcurl
     progress.failure = std::current_exception();
     return 1;
   }
 }
 
-/// One transfer, added to the `have` bytes of `part`; `reason` says why it failed.
+/// Makes one transfer and appends it to the `have` bytes of `part`. `reason` says why it failed.
 CURLcode transfer(const std::string& url, const fs::path& part, std::uintmax_t have, const Say& say,
                   std::string& reason) {
   static const CURLcode ready = curl_global_init(CURL_GLOBAL_DEFAULT);
@@ -96,12 +96,12 @@ void download(const std::string& url, const fs::path& part, const Say& say,
     const std::uintmax_t have = size_of(part);
     std::string reason;
     const CURLcode outcome = transfer(url, part, have, say, reason);
-    if (outcome == CURLE_OK) {  // also if nothing was missing: libcurl takes a 416 for that
+    if (outcome == CURLE_OK) {  // also if nothing was missing, because libcurl accepts the status 416
       try {
         return check(part);
       } catch (const DataError&) {
         fs::remove(part, ignored);
-        if (have == 0) throw;  // else its beginning may be of another version of the file
+        if (have == 0) throw;  // otherwise its beginning may come from another version of the file
       }
     } else if (outcome == CURLE_RANGE_ERROR && have > 0) {
       fs::remove(part, ignored);  // this server sends only whole files

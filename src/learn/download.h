@@ -1,4 +1,4 @@
-// Downloads one file by HTTP or HTTPS, and goes on where an earlier attempt broke off.
+// Downloads one file by HTTP or HTTPS, and continues where an earlier attempt broke off.
 #pragma once
 
 #include <filesystem>
@@ -7,10 +7,10 @@
 
 namespace signvote {
 
-/// Makes `part` the whole file at `url`. What `part` holds already is kept, and only the rest is asked for.
-/// The download starts anew if the server sends only whole files, or if `check` finds the result wrong and
-/// throws DataError. `say` is told of every tenth of a large file. Throws DataError with the reason; then
-/// `part` holds what came so far, unless that was wrong.
+/// Makes `part` the whole file at `url`. What `part` holds already is kept, and only the rest is
+/// downloaded. The download starts anew if the server sends only whole files, or if `check` finds the
+/// result wrong and throws DataError. `say` gets a line for every tenth of a large file. Throws DataError
+/// with the reason; `part` then holds what was downloaded so far, unless `check` found it wrong.
 void download(const std::string& url, const std::filesystem::path& part,
               const std::function<void(const std::string&)>& say,
               const std::function<void(const std::filesystem::path&)>& check);

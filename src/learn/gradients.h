@@ -1,9 +1,9 @@
 // Equation 2 for many workers on all cores: worker m's gradient over B_m samples of D_m.
 //
-// A batch is cut into micro-batches of at most `micro_batch` samples, each one task of one thread,
-// and their gradients are added in the order of the samples. So however unequal the batches, every
-// core is busy; and the sum, bit for bit, does not depend on the number of threads. A network with
-// BatchNorm takes a worker's batch whole, because its statistics are the batch's.
+// A batch is cut into micro-batches of at most `micro_batch` samples, each one task of one thread, and
+// their gradients are added in the order of the samples. So every core is busy even if the batches are
+// unequal, and the sum is the same, bit for bit, for any number of threads. A network with BatchNorm takes
+// a worker's batch whole, because the statistics are those of the batch.
 //
 // The gradient is the sum over the batch, not the mean: only its signs are used.
 #pragma once
@@ -36,19 +36,19 @@ class Gradients {
   /// All references must outlive this. REQUIRES: as many replicas as threads; B_m <= |D_m|.
   Gradients(const Dataset& dataset, GradientOptions options, Replicas& replicas, ThreadPool& pool);
 
-  /// Called once per hosted worker from the pool's threads, in any order; the gradient is valid inside.
-  /// `loss` is the sum over the batch, as the gradient is.
+  /// Called once per hosted worker from the pool's threads, in any order. The gradient is valid only during
+  /// the call. Like it, `loss` is the sum over the batch.
   using Ready = std::function<void(std::uint32_t worker, std::span<const float> gradient, double loss)>;
 
-  /// Computes the gradients of one round, but for those of the workers in `absent`.
+  /// Computes the gradients of one round for all hosted workers except those in `absent`.
   void compute(std::uint64_t round, const Ready& ready, std::span<const std::uint32_t> absent = {});
 
-  /// From the next round on worker m takes this many samples. REQUIRES: not more than |D_m|.
+  /// From the next round on worker m uses this many samples. REQUIRES: not more than |D_m|.
   void set_batch(std::uint32_t worker, std::uint32_t batch);
   std::size_t share(std::uint32_t worker) const { return options_.shares[worker].size(); }  // |D_m|
 
-  /// The samples worker m takes in a round: B_m different ones of D_m, a function of the seed, the
-  /// worker and the round.
+  /// The samples that worker m takes in a round: B_m different ones of D_m. They depend only on the seed,
+  /// the worker and the round.
   std::vector<Pick> draw(std::uint32_t worker, std::uint64_t round) const;
 
  private:

@@ -21,9 +21,9 @@ torch::OrderedDict<std::string, torch::Tensor> tensors_of(Net& net) {
   return all;
 }
 
-/// True if the bytes are a zip archive whose every entry is a file with its checksum and a name of its own. A
-/// .pt file is one, and torch does not look at the checksums: flipped bits would become other parameters, or
-/// crash its unpickler.
+/// True if the bytes are a zip archive in which every entry has a name of its own and its right checksum. A
+/// .pt file is a zip archive, and torch does not check the checksums: flipped bits would become other
+/// parameters, or crash its unpickler.
 bool intact_archive(const std::vector<std::byte>& bytes) {
   zip_source_t* source = zip_source_buffer_create(bytes.data(), bytes.size(), /*freep=*/0, nullptr);
   if (source == nullptr) return false;
@@ -39,7 +39,7 @@ bool intact_archive(const std::vector<std::byte>& bytes) {
     zip_file_t* entry = zip_fopen_index(archive, static_cast<zip_uint64_t>(i), 0);
     zip_int64_t got = entry == nullptr ? -1 : 1;
     while (got > 0)
-      got = zip_fread(entry, buffer.data(), buffer.size());  // -1 at the end on a wrong checksum
+      got = zip_fread(entry, buffer.data(), buffer.size());  // -1 at the end if the checksum is wrong
     const char* name = zip_get_name(archive, static_cast<zip_uint64_t>(i), 0);
     zip_uint8_t system = 0;
     zip_uint32_t attributes = 0;
@@ -70,7 +70,7 @@ std::map<std::string, torch::Tensor> read_state(const std::filesystem::path& pat
   return state;
 }
 
-/// Empty if the state fits the network, else the first thing that does not.
+/// The first thing in the state that does not fit the network; empty if all fits.
 std::string misfit(Net& net, const std::map<std::string, torch::Tensor>& state) {
   const auto wanted = tensors_of(net);
   for (const auto& tensor : wanted) {
@@ -96,7 +96,7 @@ LabelledImages shape_of(const std::string& dataset) {
 
 void save_model(Net& net, const std::filesystem::path& path) {
   State state;
-  // Cloned: a view would be saved with the whole buffer behind it.
+  // Cloned, because a view would be saved with the whole buffer behind it.
   for (const auto& tensor : tensors_of(net)) state.insert(tensor.key(), tensor.value().detach().clone());
   const std::vector<char> bytes = torch::pickle_save(state);
   write_file_atomically(path, std::as_bytes(std::span(bytes)));

@@ -8,14 +8,14 @@
 
 namespace signvote {
 
-/// Writes parameters and buffers (BatchNorm's statistics), by name. Whole or not at all.
+/// Writes parameters and buffers (BatchNorm's statistics) by name. Writes the whole file or nothing.
 void save_model(Net& net, const std::filesystem::path& path);
 
-/// Loads them back. Throws DataError naming the file and the first tensor that is missing, unknown, or
-/// of another shape.
+/// Loads what save_model wrote. Throws DataError that names the file and the first tensor that is missing,
+/// unknown, or of another shape.
 void load_model(Net& net, const std::filesystem::path& path);
 
-/// The (model, data set) whose network the file fits; DataError if none does.
+/// The model and the data set whose network fits the file. Throws DataError if none does.
 struct ModelKind {
   std::string model;
   std::string dataset;

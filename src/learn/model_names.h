@@ -1,4 +1,4 @@
-// The networks that models.cpp can make, for those who check a name and need no torch.
+// The names of the networks in models.cpp, for code that checks a name without using torch.
 #pragma once
 
 #include <array>

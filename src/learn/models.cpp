@@ -11,8 +11,8 @@ namespace {
 namespace nn = torch::nn;
 namespace F = torch::nn::functional;
 
-/// The paper's network: two convolutions of 5 x 5, each with max-pooling, and two linear layers.
-/// Pooling comes before ReLU: the two commute, and ReLU then has a quarter of the work.
+/// The paper's network: two convolutions of 5 x 5, each with max-pooling, and two linear layers. Pooling
+/// comes before ReLU, because the order does not change the result and ReLU then has a quarter of the work.
 struct Cnn : Net {
   Cnn(std::int64_t channels, std::int64_t side, std::int64_t classes)
       : conv1(register_module("conv1", nn::Conv2d(channels, 32, 5))),
@@ -37,8 +37,8 @@ nn::Conv2d conv3x3(std::int64_t in, std::int64_t out, std::int64_t stride) {
   return nn::Conv2d(nn::Conv2dOptions(in, out, 3).stride(stride).padding(1).bias(false));
 }
 
-/// He et al.'s basic block with the parameter-free shortcut (option A): where the shape changes,
-/// every second pixel, and zeros for the new channels.
+/// He et al.'s basic block with the shortcut without parameters (option A): if the shape changes, the
+/// shortcut takes every second pixel and adds zeros for the new channels.
 struct BasicBlock : nn::Module {
   BasicBlock(std::int64_t in, std::int64_t out, std::int64_t stride_)
       : stride(stride_),
@@ -159,7 +159,7 @@ std::string Replicas::coordinate_name(std::size_t coordinate) const {
 
 void use_one_torch_thread() {
   torch::set_num_threads(1);
-  // OpenBLAS keeps its own number; libtorch reaches it only through the BLAS interface.
+  // OpenBLAS has its own number of threads, which libtorch sets only through the BLAS interface.
   static const auto set_blas_threads =
       reinterpret_cast<void (*)(int)>(::dlsym(RTLD_DEFAULT, "openblas_set_num_threads"));
   if (set_blas_threads != nullptr) set_blas_threads(1);

@@ -86,8 +86,8 @@ Shares by_dirichlet(double alpha, Shares pools, std::size_t samples, std::size_t
     std::vector<double> mix(pools.size());
     for (double& part : mix) part = gamma(random.engine());
     for (std::size_t i = 0; i < samples / workers; ++i) {
-      // Draw a label from the mix, among those that have samples left. A mix that has underflowed to
-      // nothing on those falls back to the fullest pool.
+      // Draws a label from the mix, among those that have samples left. If the mix has underflowed to 0 on
+      // all of these, takes the label with the most samples left.
       double total = 0;
       for (std::size_t label = 0; label < pools.size(); ++label)
         if (!pools[label].empty()) total += mix[label];

@@ -1,4 +1,4 @@
-// Who holds which training samples: D_m for every worker m.
+// Which training samples each worker holds: D_m for every worker m.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace signvote {
 /// Throws ConfigError for another rule, or a number that makes no sense.
 void check_partition_rule(const std::string& rule, std::size_t classes);
 
-/// D_m as indices into the training set, ascending. A function of its arguments alone.
+/// D_m as indices into the training set, ascending. It depends only on the arguments.
 std::vector<std::vector<std::uint32_t>> partition(const std::string& rule,
                                                   std::span<const std::uint8_t> labels, std::size_t classes,
                                                   std::size_t workers, std::uint64_t seed);

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Told apart by colour (Okabe and Ito's, safe for the colour-blind), dash and mark alike.
+// Curves differ in colour (Okabe and Ito's, safe for the colour-blind), in dash and in mark.
 struct Style {
   std::string_view method;
   std::string_view label;
@@ -44,7 +44,7 @@ std::uint64_t last_round(const Figure& figure) {
   return last;
 }
 
-// Between single quotes gnuplot expands nothing; a quote is doubled, and a line must not end inside.
+// gnuplot expands nothing between single quotes. A quote is doubled; a line break is not allowed.
 std::string gnuplot_string(std::string_view text) {
   std::string result = "'";
   for (const char c : text) {
@@ -64,8 +64,8 @@ Layout layout_of(std::size_t panels) {
   return {2, rows, 1600, 120 + rows * 440};
 }
 
-// The whole picture. The margins are set by hand so that all panels have the same size, whichever
-// of them carry the axes' names.
+// gnuplot's script for the whole picture. The margins are set by hand, so that all panels have the same
+// size whether or not they carry the axes' names.
 std::string script(const Figure& figure, std::string_view terminal, const std::string& output) {
   const Layout layout = layout_of(figure.panels.size());
   const auto x_of = [&](double pixels) { return pixels / layout.width; };
@@ -116,7 +116,7 @@ std::string script(const Figure& figure, std::string_view terminal, const std::s
           style_of(panel.curves[c]).colour);
     for (std::size_t c = 0; c < panel.curves.size(); ++c) {
       const Style style = style_of(panel.curves[c]);
-      // At most two dozen marks a curve, however often it was evaluated.
+      // At most about 25 marks on a curve, however often it was evaluated.
       add(", $curve_{}_{} using 1:2 with linespoints lw 2.5 lc '{}' dt {} pt {} ps 1.1 pi {} title {} \\", p,
           c, style.colour, style.dash, style.mark, panel.curves[c].points.size() / 25 + 1,
           gnuplot_string(style.label));
@@ -127,13 +127,15 @@ std::string script(const Figure& figure, std::string_view terminal, const std::s
   return text;
 }
 
-// `ending` is how a whole picture's bytes end: gnuplot does not notice a full disk.
+// `ending` are the last bytes of a complete picture. They are checked because gnuplot does not notice a
+// full disk.
 void draw(const Figure& figure, const fs::path& path, std::string_view terminal, std::string_view ending) {
   const fs::path drawing = path.string() + ".drawing";
   std::string content;
   std::string problem;
   try {
-    // -d: no settings from the user's home. /dev/stdin, where "-" would go on after an error.
+    // -d ignores the settings in the user's home. The script is /dev/stdin and not "-", because with "-"
+    // gnuplot would go on after an error.
     const ProcessResult gnuplot = run_process({"gnuplot", "-d", "/dev/stdin"}, path.parent_path(),
                                               script(figure, terminal, drawing.filename().string()));
     if (gnuplot.exit_code != 0)

@@ -1,5 +1,5 @@
-// The paper's Figure 1: accuracy over rounds, one panel per batch mode, one curve per method, the
-// mean over seeds with its spread. Drawn by gnuplot; the CSV holds the same numbers.
+// The paper's Figure 1: accuracy over rounds, one panel per batch mode, one curve per method. A curve is
+// the mean over seeds and shows their spread. gnuplot draws it; the CSV holds the same numbers.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace signvote {
 struct CurvePoint {
   std::uint64_t round = 0;
   double mean = 0;  // test accuracy in [0, 1], mean over seeds
-  double low = 0;   // the lowest and the highest seed's
+  double low = 0;   // the lowest and the highest of the seeds
   double high = 0;
 };
 
@@ -33,20 +33,21 @@ struct Figure {
   std::vector<Panel> panels;
 };
 
-/// A heading and one line per point: batch mode, method, round, seeds, and the accuracy's mean, lowest
-/// and highest, in [0, 1] and with all the digits it takes to read back the same double.
+/// A heading and one line per point: batch mode, method, round, seeds, and the mean, lowest and highest
+/// accuracy. These are in [0, 1], with as many digits as it takes to read back the same double.
 std::string figure_csv(const Figure& figure);
 
-/// Percent. The same range for all panels, so that they compare; it ends at multiples of 5 and leaves
-/// out how low the curves start: the means of the first tenth of the rounds do not count.
+/// The range of the accuracy axis in percent. All panels have the same one, so that they can be compared.
+/// It ends at multiples of 5. The means of the first tenth of the rounds do not count, because curves start
+/// low.
 struct AccuracyRange {
   double low = 0;
   double high = 100;
 };
 AccuracyRange accuracy_range(const Figure& figure);
 
-/// Writes FOLDER/STEM.csv, and with gnuplot FOLDER/STEM.png and FOLDER/STEM.svg. Each file appears
-/// whole or not at all. Throws DataError if gnuplot is missing or fails, naming the Debian package.
+/// Writes FOLDER/STEM.csv and, with gnuplot, FOLDER/STEM.png and FOLDER/STEM.svg. Each file is written
+/// whole or not at all. Throws DataError if gnuplot is missing (naming the Debian package) or fails.
 /// REQUIRES: the figure has a panel.
 void draw_figure(const Figure& figure, const std::filesystem::path& folder, const std::string& stem);
 

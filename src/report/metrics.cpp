@@ -64,7 +64,7 @@ class MetricsEndpoint::Impl {
                   response.status = problem.empty() ? 200 : 503;
                   response.set_content(problem.empty() ? "ok\n" : problem + "\n", "text/plain");
                 });
-    // The library's own choice, SO_REUSEPORT, would share a port that is in use with whoever uses it.
+    // By default the library sets SO_REUSEPORT, which would share a port that another program uses.
     server_.set_socket_options([](socket_t socket) {
       const int yes = 1;
       ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
@@ -84,7 +84,7 @@ class MetricsEndpoint::Impl {
   }
   ~Impl() {
     while (!server_.is_running() && !ended_)
-      std::this_thread::yield();  // or stop would come before the start
+      std::this_thread::yield();  // otherwise stop could come before the start
     server_.stop();
     thread_.join();
   }

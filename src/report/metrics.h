@@ -1,4 +1,4 @@
-// A server's numbers for machines: Prometheus' text, and an address to fetch it from.
+// A server's numbers for machines, in Prometheus' text format, and an HTTP address that serves them.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@ namespace signvote {
 class Metrics {
  public:
   enum class Kind { counter, gauge };
-  /// Every name is declared before it is used; it is shown even while nobody has counted anything.
+  /// Every name must be declared before it is used. It is shown even if nothing was counted yet.
   void declare(const std::string& name, Kind kind, const std::string& help);
 
   /// `labels` as in Prometheus' text, e.g. reason="late". REQUIRES: declared.
@@ -33,13 +33,14 @@ class Metrics {
   std::map<std::string, Metric> metrics_;
 };
 
-/// What may stand between the quotes of a label.
+/// Escapes a text so that it can stand between the quotes of a label.
 std::string escape_label(const std::string& text);
 
-/// GET /metrics and /healthz on a loopback port, for as long as it lives.
+/// Serves GET /metrics and /healthz on a loopback port for as long as it lives.
 class MetricsEndpoint {
  public:
-  /// port 0: any. `healthy` gives an empty text, or what is wrong. Throws EngineError if the port is in use.
+  /// Port 0 means any free port. `healthy` returns an empty text, or what is wrong. Throws EngineError if
+  /// the port is in use.
   MetricsEndpoint(int port, const Metrics& metrics, std::function<std::string()> healthy);
   ~MetricsEndpoint();
   int port() const;

@@ -28,7 +28,7 @@ std::size_t terminal_columns(std::FILE* out) {
   return ::ioctl(::fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-bool starts_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }  // of UTF-8
+bool starts_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }  // in UTF-8
 
 std::size_t columns_of(std::string_view text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), starts_character));
@@ -55,7 +55,7 @@ bool is_last(const ProgressState& state) { return state.total > 0 && state.done 
 }  // namespace
 
 std::string format_duration(double seconds) {
-  // A thousand days are as good as for ever, and NaN is no time at all.
+  // More than a thousand days are shown as a thousand days, and NaN as 0.
   const auto whole = seconds > 0 ? static_cast<std::uint64_t>(std::lround(std::min(seconds, 86400e3))) : 0;
   if (whole >= 3600) return fmt::format("{}h{:02}m", whole / 3600, whole / 60 % 60);
   if (whole >= 60) return fmt::format("{}m{:02}s", whole / 60, whole % 60);
@@ -97,7 +97,7 @@ void Progress::update(const ProgressState& state, Clock::time_point now) {
 void Progress::note(const std::string& line) {
   if (terminal_) {
     std::fputs("\r\x1b[K", out_);
-    last_shown_.reset();  // the progress was overwritten, so draw it again
+    last_shown_.reset();  // the line was overwritten, so draw the progress again
   }
   std::fputs((line + "\n").c_str(), out_);
   std::fflush(out_);
@@ -124,7 +124,7 @@ void Progress::show(const ProgressState& state, Clock::time_point now) {
         : loss < 1000        ? fmt::format("loss {:.3f}", loss)
                              : fmt::format("loss {:.3g}", loss));
   }
-  if (speed() > 1e-6)  // slower is a standstill
+  if (speed() > 1e-6)  // not if it stands still
     add(speed() >= 1 ? fmt::format("{:.1f} rounds/s", speed()) : fmt::format("{:.1f} s/round", 1 / speed()));
   if (is_last(state))
     add("took " + format_duration(seconds_between(started_, now)));
@@ -133,11 +133,11 @@ void Progress::show(const ProgressState& state, Clock::time_point now) {
 
   std::string line;
   if (terminal_) {
-    const std::size_t columns = terminal_columns(out_) - 1;  // in the last one some terminals wrap
+    const std::size_t columns = terminal_columns(out_) - 1;  // because some terminals wrap in the last column
     const std::size_t used = columns_of(head) + columns_of(tail) + 2;
     const std::size_t room = std::min<std::size_t>(columns - std::min(columns, used), 30);
     if (total > 0 && room >= 4) head += "  " + bar(share, room);
-    line = fmt::format("\r{}\x1b[K", cut(head + tail, columns));  // and clear what is left of the line before
+    line = fmt::format("\r{}\x1b[K", cut(head + tail, columns));  // clears the rest of the old line
   } else {
     line = head + tail + "\n";
   }

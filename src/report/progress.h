@@ -1,5 +1,5 @@
-// Progress for people: on a terminal one line that is redrawn, elsewhere one plain line per
-// evaluation. Written to stderr, so that stdout stays for results.
+// Progress for people: on a terminal one line that is redrawn, elsewhere one plain line per evaluation. It
+// goes to stderr, so that stdout has only results.
 #pragma once
 
 #include <chrono>
@@ -12,11 +12,11 @@ namespace signvote {
 
 struct ProgressState {
   std::string label;                    // e.g. "mnist mode 4 it seed 0", may be empty
-  std::uint64_t done = 0;               // rounds finished, of
-  std::uint64_t total = 0;              // 0: unknown, so no bar and no time left
+  std::uint64_t done = 0;               // rounds finished
+  std::uint64_t total = 0;              // of so many; 0: unknown, so no bar and no time left
   std::optional<double> test_accuracy;  // the last evaluation's, in [0, 1]
   std::optional<double> train_loss;     // the last round's mean
-  bool evaluated = false;               // this update brings a new evaluation
+  bool evaluated = false;               // this update has a new evaluation
 };
 
 /// "1h02m", "3m07s", "12s".
@@ -31,16 +31,16 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// To be called after every round. The first call counts as one round, whatever `done` says: the
-  /// others of a resumed run were not made in this time. Shows the first and the last round in any
-  /// case; those in between on a terminal at most ten times a second, elsewhere if evaluated.
+  /// To be called after every round. The first call counts as one round, whatever `done` says, because a
+  /// resumed run made the others earlier. The first and the last round are always shown. Others are shown
+  /// at most ten times a second on a terminal, and elsewhere only if evaluated.
   void update(const ProgressState& state, Clock::time_point now = Clock::now());
 
-  /// A line for the reader, such as a warning, which does not run into the progress.
+  /// Prints a line, such as a warning, without mixing it with the progress.
   void note(const std::string& line);
 
-  /// Rounds per second over the last half a minute or so, or over the last few evaluations if that
-  /// is longer: their pauses are part of the time left. 0 before the first round.
+  /// Rounds per second over about the last half minute, or over the last few evaluations if these took
+  /// longer, because the time left includes their pauses. 0 before the first round.
   double speed() const { return seconds_ > 0 ? rounds_ / seconds_ : 0; }
 
  private:
@@ -55,7 +55,7 @@ class Progress {
   std::optional<Clock::time_point> last_shown_;
   std::optional<std::uint64_t> last_done_;
   std::uint64_t last_shown_done_ = 0;
-  double rounds_ = 0;  // both weighted by exp(-age / window), so their ratio has no start-up error
+  double rounds_ = 0;  // both are weighted by exp(-age / window), so their ratio is right from the start
   double seconds_ = 0;
   double window_ = 30;
 };

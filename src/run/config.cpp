@@ -74,7 +74,7 @@ TrainOption choice(std::string name, std::string help, std::string TrainConfig::
   return option;
 }
 
-/// "14x4,904" as fourteen fours and one 904.
+/// Parses "14x4,904": fourteen fours and one 904.
 std::vector<std::uint32_t> parse_batches(const std::string& text) {
   std::vector<std::uint32_t> sizes;
   std::stringstream parts(text + ',');
@@ -94,7 +94,7 @@ std::vector<std::uint32_t> parse_batches(const std::string& text) {
   return sizes;
 }
 
-/// A text that `parse` must accept.
+/// An option whose text `parse` must accept.
 TrainOption parsed(std::string name, std::string help, std::string TrainConfig::*field,
                    std::function<void(const std::string&)> parse) {
   TrainOption option = textual(std::move(name), std::move(help), field, true);
@@ -105,7 +105,7 @@ TrainOption parsed(std::string name, std::string help, std::string TrainConfig::
   return option;
 }
 
-/// "2@5-9,0@12" as worker 2 in rounds 5 to 9 and worker 0 in round 12, both counted from 1.
+/// Parses "2@5-9,0@12": worker 2 in rounds 5 to 9 and worker 0 in round 12, both counted from 1.
 std::vector<Absence> parse_absences(const std::string& text) {
   std::vector<Absence> absences;
   if (text.empty()) return absences;
@@ -152,7 +152,7 @@ const std::vector<TrainOption>& train_options() {
   constexpr std::uint64_t kMost = 1'000'000'000;
   TrainOption engine =
       choice("engine", "How workers and tally reach each other", &C::engine, {"local", "mpi", "grpc"});
-  engine.fixes_result = false;  // the bytes are the same on all of them
+  engine.fixes_result = false;  // all engines give the same bytes
   static const std::vector<TrainOption> options = {
       choice("dataset", "Data set", &C::dataset, {kDatasetNames.begin(), kDatasetNames.end()}),
       textual("data", "Folder of the data set's files (default: the cache that 'signvote data fetch' fills)",
@@ -301,7 +301,7 @@ std::string write_config(const TrainConfig& config) {
 }
 
 std::optional<std::string> nearest(const std::string& word, const std::vector<std::string>& candidates) {
-  const auto distance = [](const std::string& a, const std::string& b) {  // Levenshtein's
+  const auto distance = [](const std::string& a, const std::string& b) {  // the Levenshtein distance
     std::vector<std::size_t> row(b.size() + 1);
     std::iota(row.begin(), row.end(), std::size_t{0});
     for (std::size_t i = 1; i <= a.size(); ++i) {

@@ -1,5 +1,5 @@
 // A training run's settings. One table of options serves the command line, the TOML file and the run's own
-// config.toml, so that every flag is a key and every key a flag. Knows nothing of torch.
+// config.toml, so that every flag is a key and every key is a flag. Does not use torch.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct Absence {
 
 struct TrainConfig {
   std::string dataset = "mnist";
-  std::string data;  // the data set's folder; empty: the cache
+  std::string data;  // the data set's folder; empty: the cache's
   std::string model = "cnn";
   std::string method = "it";
   std::optional<std::uint32_t> workers;
@@ -47,7 +47,7 @@ struct TrainConfig {
   std::vector<Absence> absences() const;
   std::size_t thread_count() const;
   std::filesystem::path data_folder() const;
-  /// A hash of every setting that changes the result: it tells runs apart in their messages.
+  /// A hash of every setting that changes the result. Messages carry it, so that runs are not mixed up.
   std::uint64_t run_id() const;
 };
 
@@ -56,8 +56,8 @@ struct TrainOption {
   std::string name;  // with underscores
   std::string help;
   bool text;                                                  // a string in TOML, not a number
-  bool fixes_result;                                          // cannot be changed by --resume
-  std::function<std::string(const TrainConfig&)> get;         // empty: not set
+  bool fixes_result;                                          // --resume cannot change it
+  std::function<std::string(const TrainConfig&)> get;         // an empty text: not set
   std::function<void(TrainConfig&, const std::string&)> set;  // throws ConfigError
 };
 const std::vector<TrainOption>& train_options();
@@ -65,20 +65,20 @@ const std::vector<TrainOption>& train_options();
 /// "--initial-rounds" for the option "initial_rounds".
 std::string flag(const std::string& option);
 
-/// Applies the keys of a TOML file, or of a TOML text (`file` then names it in errors). Throws ConfigError
-/// with file and line for a syntax error, an unknown key (with the nearest right one) or a value that makes
-/// no sense.
+/// Applies the keys of a TOML file, or of a TOML text that errors call `file`. Throws ConfigError with file
+/// and line for a syntax error, an unknown key (with the nearest right one) or a value that makes no sense.
 void read_config(const std::filesystem::path& file, TrainConfig& config);
 void parse_config(const std::string& text, const std::string& file, TrainConfig& config);
 
-/// config.toml: everything needed to repeat the run. REQUIRES: config is resolved.
+/// The text of config.toml: everything needed to repeat the run. REQUIRES: config is resolved.
 std::string write_config(const TrainConfig& config);
 
-/// Works out what follows from other settings (the batches from the mode, the workers from the
-/// batches, the default folder) and checks what cannot be seen in one option alone.
+/// Works out what follows from other settings (the batches from the mode, the workers from the batches, the
+/// default folder) and checks what depends on several options. Throws ConfigError.
 void resolve(TrainConfig& config);
 
-/// Reads a run's config.toml; its `out` is the folder. Throws ConfigError if there is no run.
+/// Reads the config.toml of the run in `folder` and sets `out` to that folder. Throws ConfigError if there
+/// is no run.
 TrainConfig load_run(const std::filesystem::path& folder);
 
 /// The paper's batch sizes, 960 samples a round. REQUIRES: 1 <= mode <= 4.

@@ -48,7 +48,7 @@ Cell make_cell(const Figure1Options& options, int mode, const char* method, unsi
   return cell;
 }
 
-/// A cell that is there already must be this cell; only more rounds can be asked of it.
+/// Throws ConfigError if an existing cell has other settings. Only more rounds can be asked of it.
 void check_same(const Cell& cell) {
   const TrainConfig there = load_run(cell.folder());
   for (const TrainOption& option : train_options())
@@ -90,8 +90,8 @@ Curve read_curve(const std::string& method, const std::vector<const Cell*>& cell
   return curve;
 }
 
-/// Takes an `it` cell and its `mv` twin to their ends. Until the initial phase is over the two are the
-/// same run, so it is run once.
+/// Runs an `it` cell and its `mv` twin to their ends. Until the initial phase is over the two are the same
+/// run, so it is run once.
 bool run_pair(const Cell& it, const Cell& mv, const Dataset& dataset,
               const std::function<TrainHooks(const Cell&)>& hooks) {
   const std::uint64_t common = std::min<std::uint64_t>(it.config.initial_rounds, it.config.rounds);
@@ -117,18 +117,18 @@ bool run_pair(const Cell& it, const Cell& mv, const Dataset& dataset,
 }  // namespace
 
 bool reproduce_figure1(const Figure1Options& options, const Dataset& dataset, const TrainHooks& hooks) {
-  std::vector<Cell> cells;  // pairs: it, then its mv twin
+  std::vector<Cell> cells;  // in pairs: an `it` cell, then its `mv` twin
   for (unsigned seed = 0; seed < options.seeds; ++seed)
     for (const int mode : options.batch_modes)
       for (const char* method : {"it", "mv"}) cells.push_back(make_cell(options, mode, method, seed));
 
-  // Before any is run, for that may take hours.
+  // All cells are checked before any is run, because a run may take hours.
   for (const Cell& cell : cells) {
     if (cell.exists()) check_same(cell);
     check_batches(cell.config, dataset);
   }
 
-  // Progress over all cells; the rounds that two twins share are the `it` cell's.
+  // Progress is counted over all cells. The rounds that twins share count for the `it` cell.
   const std::uint64_t common = std::min<std::uint64_t>(options.base.initial_rounds, options.base.rounds);
   const auto own_rounds = [common](const Cell& cell, std::uint64_t rounds) {
     return cell.config.method == "it" ? rounds : std::max(rounds, common) - common;

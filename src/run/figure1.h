@@ -1,6 +1,6 @@
-// The paper's Figure 1: batch modes x methods x seeds, each cell a run of its own under OUT/cells.
-// Cells that are finished are kept, so an interrupted figure goes on where it stopped, and more seeds
-// or rounds cost only what is new.
+// The paper's Figure 1: batch modes x methods x seeds, each cell a run of its own under OUT/cells. Finished
+// cells are kept. So an interrupted figure continues where it stopped, and more seeds or rounds cost only
+// what is new.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,12 @@ struct Figure1Options {
   std::filesystem::path out;
 };
 
-/// `hooks` speak of all cells as one: progress counts the rounds of the whole figure.
-/// Writes figure1.png, figure1.svg, figure1.csv and summary.json. False: stopped on the way.
+/// Runs all cells and writes figure1.png, figure1.svg, figure1.csv and summary.json. `hooks` see the cells
+/// as one run: progress counts the rounds of the whole figure. Returns false if it was stopped on the way.
 /// Throws ConfigError if OUT has cells of other settings.
 bool reproduce_figure1(const Figure1Options& options, const Dataset& dataset, const TrainHooks& hooks);
 
-/// The table that ends it, for people, from summary.json's content.
+/// The final table for people, from the content of summary.json.
 std::string format_figure1(const nlohmann::json& summary);
 
 }  // namespace signvote

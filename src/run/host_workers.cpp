@@ -18,7 +18,8 @@ std::vector<std::vector<std::uint32_t>> host_workers(std::span<const std::uint32
   std::vector<std::uint64_t> samples(ranks);
   for (const std::uint32_t worker : order) {
     std::uint32_t best = 0;
-    // Of ranks with as many samples, the one with fewer workers is next, so that no rank gets none.
+    // Among ranks with equally many samples, the one with fewer workers is next, so that each gets at least
+    // one.
     for (std::uint32_t r = 1; r < ranks; ++r)
       if (std::tuple(samples[r], hosted[r].size()) < std::tuple(samples[best], hosted[best].size())) best = r;
     samples[best] += batches[worker];

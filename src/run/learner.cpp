@@ -13,7 +13,7 @@
 namespace signvote {
 namespace {
 
-/// Adds the time until its end to a sum that many threads add to.
+/// When it is destroyed, adds the time that it lived to a sum that many threads add to.
 class Stopwatch {
  public:
   explicit Stopwatch(std::atomic<std::int64_t>& nanoseconds) : nanoseconds_(nanoseconds) {}

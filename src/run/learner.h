@@ -1,4 +1,5 @@
-// What a process does for the workers it hosts: a gradient becomes a ballot, a verdict becomes a step.
+// What a process does for the workers that it hosts: it turns gradients into ballots and verdicts into
+// steps.
 #pragma once
 
 #include <atomic>
@@ -18,31 +19,32 @@
 
 namespace signvote {
 
-/// Who draws how many samples of what. Throws ConfigError if a batch is larger than its worker's share.
+/// The batches and shares of all workers. Throws ConfigError if a batch is larger than its worker's share.
 GradientOptions gradient_options(const TrainConfig& config, const Dataset& dataset,
                                  std::vector<std::uint32_t> hosted);
 
 class Learner {
  public:
-  /// The model is that of the seed. References must outlive this; `warn` gets one line at a time.
+  /// The model is the one that the seed gives. References must outlive this; `warn` gets one line at a
+  /// time.
   Learner(const TrainConfig& config, const Dataset& dataset, std::vector<std::uint32_t> hosted,
           std::function<void(const std::string&)> warn);
 
-  /// Called once per hosted worker, from any of the pool's threads. `ballot` is null if the worker takes
-  /// no part in the round, else it stays as it is until the next one.
+  /// Called once per hosted worker, from any of the pool's threads. `ballot` is null if the worker takes no
+  /// part in the round; otherwise it stays valid until the next call of vote().
   using Vote = std::function<void(std::uint32_t worker, const SignVector* ballot, const BatchLoss& loss)>;
   void vote(std::uint64_t round, const Vote& vote);
 
   void step(const SignVector& verdict);
 
-  /// From the next round on the worker takes this many samples. REQUIRES: not more than its share.
+  /// From the next round on the worker uses this many samples. REQUIRES: not more than its share.
   void set_batch(std::uint32_t worker, std::uint32_t batch);
   std::size_t share(std::uint32_t worker) const { return gradients_.share(worker); }
 
   ThreadPool& pool() { return pool_; }
   Replicas& replicas() { return replicas_; }
 
-  /// Seconds of all threads from a gradient to its ballot handed over.
+  /// The sum, over all threads, of the seconds from a finished gradient until its ballot was handed over.
   double ballot_seconds() const { return 1e-9 * static_cast<double>(ballot_nanoseconds_); }
 
  private:

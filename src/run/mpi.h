@@ -6,8 +6,8 @@
 
 namespace signvote {
 
-/// This rank's part of the run. `session` and `hooks`, which is told if a stop is asked for while other
-/// ranks do not answer, must outlive the engine. REQUIRES: at most as many ranks as workers.
+/// This rank's part of the run. `session` and `hooks` must outlive the engine; `hooks` is told if a stop is
+/// asked for while other ranks do not answer. REQUIRES: at most as many ranks as workers.
 EnginePlan mpi_engine(const TrainConfig& config, const MpiSession& session, const TrainHooks& hooks);
 
 }  // namespace signvote

@@ -1,4 +1,4 @@
-// The model of a past round, out of a server's journal.
+// Takes the model of a past round out of a server's journal.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ struct ModelFile {
   std::string model_sha256;
 };
 
-/// Writes the model after so many rounds (none: all) as model.pt. Needs the run's data set, because the
-/// network takes its shape from it and BatchNorm's statistics are estimated on its training images. Throws
-/// ConfigError for a round that the journal does not have.
+/// Writes the model after `round` rounds (none: after all) as model.pt. Needs the run's data set, because
+/// the network takes its shape from it and BatchNorm's statistics are estimated on its training images.
+/// Throws ConfigError if the journal does not have that round.
 ModelFile write_past_model(const TrainConfig& config, const std::filesystem::path& journal,
                            std::optional<std::uint64_t> round, const std::filesystem::path& out);
 

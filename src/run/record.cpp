@@ -77,7 +77,7 @@ void Record::write_model() {
 void Record::write_summary(const RunProgress& progress, const Tally& tally,
                            const std::vector<std::int64_t>& total_half_errors,
                            std::optional<double> outside_gradients_share) {
-  // Killed after its last save, a run comes back here with nothing left to train.
+  // A run that was killed after its last save comes back here with nothing left to train and no test.
   if (!accuracy_) accuracy_ = evaluate(dataset_, replicas_, pool_).accuracy();
   const Traffic& sent = progress.traffic;
   const std::size_t size = replicas_.size();

@@ -1,4 +1,4 @@
-// What a run leaves in its folder while it goes and at its end: metrics.jsonl, model.pt, summary.json.
+// The files that a run writes for its user: metrics.jsonl as it goes, model.pt and summary.json at its end.
 #pragma once
 
 #include <cstdint>
@@ -21,34 +21,34 @@ namespace signvote {
 /// The rows of a metrics.jsonl up to some round.
 struct MetricsRows {
   std::size_t bytes = 0;
-  bool last_is_wanted = false;  // the last one is of that very round
+  bool last_is_wanted = false;  // the last of these rows is of that round
 };
-/// A last line without its end, as a crash leaves it, is no row. Throws DataError that names the line if
-/// any other is damaged.
+/// Ignores a last line without a newline, which a crash leaves. Throws DataError that names the line if any
+/// other is damaged.
 MetricsRows rows_until(const std::filesystem::path& file, std::uint64_t round);
 
 class Record {
  public:
-  /// Goes on with metrics.jsonl, cut back to its rows up to round `rounds`. References must outlive this.
-  /// Throws DataError that names the line if a row is damaged.
+  /// Continues metrics.jsonl after cutting off the rows beyond round `rounds`. References must outlive
+  /// this. Throws DataError that names the line if a row is damaged.
   Record(const TrainConfig& config, const Dataset& dataset, Replicas& replicas, ThreadPool& pool,
          std::uint64_t rounds);
 
-  /// metrics.jsonl had a row of round `rounds`.
+  /// True if metrics.jsonl had a row of round `rounds`.
   bool tested() const { return rows_.last_is_wanted; }
 
   /// Tests the model and adds a row. `train_loss` is the mean over the last round's samples.
   void test(const RunProgress& progress, double train_loss);
 
-  /// The last test's, if there was one.
+  /// The accuracy in the last test, if there was one.
   std::optional<double> accuracy() const { return accuracy_; }
 
-  /// metrics.jsonl is on the disk.
+  /// When this returns, metrics.jsonl is on the disk.
   void sync() { metrics_.sync(); }
 
   void write_model();
 
-  /// summary.json.
+  /// Writes summary.json.
   void write_summary(const RunProgress& progress, const Tally& tally,
                      const std::vector<std::int64_t>& total_half_errors,
                      std::optional<double> outside_gradients_share);
@@ -64,10 +64,11 @@ class Record {
   std::optional<double> accuracy_;
 };
 
-/// A run's summary.json; null if it has none. Throws DataError if it cannot be read.
+/// Reads the summary.json of the run in `folder`; null if it has none. Throws DataError if it cannot be
+/// read.
 nlohmann::json read_summary(const std::filesystem::path& folder);
 
-/// The table that ends a run, for people.
+/// The table for people that is shown at the end of a run.
 std::string format_summary(const nlohmann::json& summary);
 
 }  // namespace signvote

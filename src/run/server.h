@@ -1,4 +1,4 @@
-// A run whose workers come and go: the server's side. It computes no gradients.
+// The server's side of a run whose workers come and go. It computes no gradients.
 #pragma once
 
 #include "engine/grpc/server_engine.h"
@@ -8,9 +8,8 @@
 
 namespace signvote {
 
-/// Runs, or goes on with, the run in the folder config.out. Of `options` it fills in what follows from the
-/// settings. hooks.warn is the log: what it is told is worth a line with the time. Throws ConfigError if
-/// the folder holds a run of other settings.
+/// Runs or continues the run in the folder config.out. Fills in those of `options` that follow from the
+/// settings. hooks.warn is the log. Throws ConfigError if the folder holds a run of other settings.
 TrainResult serve(const TrainConfig& config, ServerEngineOptions options, const Dataset& dataset,
                   const TrainHooks& hooks);
 

@@ -25,7 +25,7 @@ TallyOptions tally_options(const TrainConfig& config, std::uint64_t parameters) 
   return {config.tally_method(), *config.workers, 0, parameters, config.initial_rounds, config.clip};
 }
 
-/// One run in memory: the parts of a round, wired together. Of several processes each has one.
+/// One run in memory: the parts of a round, wired together. Each process has one.
 class Run {
  public:
   Run(const TrainConfig& config, const Dataset& dataset, const TrainHooks& hooks, const EnginePlan& plan,
@@ -46,18 +46,18 @@ class Run {
                                     folder_.string(), progress_.rounds, config_.rounds));
   }
 
-  /// From here on the folder changes: to be called when no process has failed to get this far.
+  /// Begins to change the folder. To be called when no process has failed before.
   void take_over(const Dataset& dataset) {
     if (!engine_->leads()) return;
     record_.emplace(config_, dataset, learner_.replicas(), learner_.pool(), progress_.rounds);
-    // A resumed run may go further than planned at first, or with other intervals.
+    // A resumed run may have more rounds or other intervals than before.
     write_file_atomically(folder_ / "config.toml", write_config(config_));
     if (hooks_.started) hooks_.started();
   }
 
   TrainResult go() {
     engine_->start();
-    // A server that was killed may have decided a round that it had not tested.
+    // A server that was killed may have decided a round without testing it.
     if (record_ && progress_.rounds > 0 && due_for_test() && !record_->tested()) test();
     const std::uint64_t last = std::min(config_.rounds, hooks_.pause_after);
     bool stopped = stops_alone();
@@ -81,8 +81,8 @@ class Run {
   }
 
  private:
-  /// The paper on one page: gradient, ballot, engine, tally, verdict, step. False: the round was not
-  /// decided, because this process was asked to stop; `stopped` tells whether any was.
+  /// The paper on one page: gradient, ballot, engine, tally, verdict, step. Returns false if the round was
+  /// not decided, because this process was asked to stop; `stopped` says whether any process was.
   bool round(bool& stopped) {
     const Clock::time_point start = Clock::now();
     learner_.vote(progress_.rounds, [this](std::uint32_t worker, const SignVector* ballot, BatchLoss loss) {
@@ -101,7 +101,7 @@ class Run {
     return true;
   }
 
-  /// Steps by a decided round and counts it; for new rounds and those that are replayed from a journal.
+  /// Steps by a decided round and counts it. Used for new rounds and for those replayed from a journal.
   void take(const Outcome& outcome) {
     learner_.step(*outcome.verdict);
     ++progress_.rounds;
@@ -126,7 +126,8 @@ class Run {
     return progress_.rounds % config_.eval_every == 0 || progress_.rounds == config_.rounds;
   }
 
-  /// Several processes have to agree on a stop, which they do in a round.
+  /// True if this process may stop without a round. Several processes must agree on a stop, which they do
+  /// in a round.
   bool stops_alone() const { return group_.size() == 1 && hooks_.stop_requested(); }
 
   void test() { record_->test(progress(), loss_); }
@@ -173,8 +174,8 @@ class Run {
     if (hooks_.spent) hooks_.spent(phase, seconds_since(start));
   }
 
-  /// Of the time of this process's rounds, what packing, voting and stepping took: all but gradients.
-  /// Nothing in a process that computes none.
+  /// The share of this process's training time that was not spent on gradients but on packing, voting and
+  /// stepping. Nothing if the process computes no gradients.
   std::optional<double> outside_gradients_share() {
     if (engine_->hosted().empty() || training_seconds_ == 0) return std::nullopt;
     const double ballot_seconds = learner_.ballot_seconds() / static_cast<double>(learner_.pool().size());
@@ -185,14 +186,14 @@ class Run {
   const TrainHooks& hooks_;
   const Group& group_;
   fs::path folder_;
-  std::optional<FolderLock> lock_;  // the leader's, as is the record
+  std::optional<FolderLock> lock_;  // only the leader has it, and the record
   Learner learner_;
   std::unique_ptr<Engine> engine_;
   std::optional<Record> record_;
 
   RunProgress progress_;  // its times and traffic are those of earlier processes
-  double loss_ = 0;       // the mean of the last round
-  // Of this process:
+  double loss_ = 0;       // the mean loss of the last round
+  // The times of this process.
   Clock::time_point start_ = Clock::now();
   double training_seconds_ = 0;
   double verdict_seconds_ = 0;  // from the last gradient to the end of the step

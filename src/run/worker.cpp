@@ -18,7 +18,7 @@
 namespace signvote {
 namespace {
 
-/// Stops a session that waits for the server when the user asks for it.
+/// When the user asks for a stop, stops a session even while it waits for the server.
 class StopWatcher {
  public:
   StopWatcher(const TrainHooks& hooks, WorkerSession& session)
@@ -70,7 +70,7 @@ class Worker {
     if (hooks_.warn) hooks_.warn(line);
   }
 
-  /// What is trained, as the server told it.
+  /// Prepares what the server wants trained.
   void prepare(const JoinedRun& run) {
     parse_config(run.settings, "the server's settings", config_);
     config_.data = options_.data;
@@ -105,7 +105,7 @@ class Worker {
     const Clock::time_point start = Clock::now();
     double seconds = 0;
     learner_->vote(session_.round(), [&](std::uint32_t, const SignVector* ballot, const BatchLoss& loss) {
-      seconds = seconds_since(start);  // the link's time is not the machine's
+      seconds = seconds_since(start);  // here, because the time of sending is not the machine's
       if (ballot == nullptr) return session_.abstain();
       loss_ = loss.loss / loss.samples;
       session_.vote(*ballot, loss.samples, loss.loss);
@@ -147,9 +147,9 @@ class Worker {
 std::uint32_t fitting_batch(std::uint32_t samples, double seconds, double round_seconds, std::size_t share) {
   const double fits = samples / std::max(seconds, 1e-6) * round_seconds;
   const double next = std::clamp(std::floor(fits), 1.0, static_cast<double>(share));
-  // Measured times vary; a batch that changed with each of them would only be noise in the log.
+  // Measured times vary. If the batch changed with each of them, the log would be full of it.
   if (std::abs(next - samples) <= 0.1 * samples) return samples;
-  // A first measurement of few samples says little: at most eight times as many.
+  // A measurement of few samples says little, so the batch grows at most eightfold at once.
   return static_cast<std::uint32_t>(std::min(next, 8.0 * samples));
 }
 

@@ -41,7 +41,7 @@ bool canonical(SignView vector) {
   return vector.size() % 64 == 0 || vector.present().back() >> (vector.size() % 64) == 0;
 }
 
-TEST(SignVector, WhatIsSetIsThere) {
+TEST(SignVector, what_is_set_is_there) {
   EXPECT_TRUE(rc::check("each coordinate on its own, the last word counts", [] {
     Signs signs = arbitrary_signs();
     SignVector vector = from(signs);
@@ -57,7 +57,7 @@ TEST(SignVector, WhatIsSetIsThere) {
   }));
 }
 
-TEST(SignVector, ABitIsWhereTheHeaderSays) {
+TEST(SignVector, a_bit_is_where_the_header_says) {
   SignVector vector(130);
   vector.set(65, -1);
   vector.set(129, 1);
@@ -65,7 +65,7 @@ TEST(SignVector, ABitIsWhereTheHeaderSays) {
   EXPECT_EQ(Signs(vector.negative().begin(), vector.negative().end()), (Signs{0, 2, 0}));
 }
 
-TEST(SignVector, EqualSignsAreEqualVectors) {
+TEST(SignVector, equal_signs_are_equal_vectors) {
   EXPECT_TRUE(rc::check("however they came about", [] {
     const Signs signs = arbitrary_signs();
     SignVector roundabout = from(Signs(signs.size(), *rc::gen::inRange(-1, 2)));
@@ -81,7 +81,7 @@ TEST(SignVector, EqualSignsAreEqualVectors) {
   }));
 }
 
-TEST(SignVector, ResetIsANewOne) {
+TEST(SignVector, reset_is_a_new_one) {
   EXPECT_TRUE(rc::check("whatever it held", [] {
     SignVector vector = from(arbitrary_signs());
     const auto n = *rc::gen::inRange<std::size_t>(0, 300);
@@ -93,13 +93,13 @@ TEST(SignVector, ResetIsANewOne) {
   }));
 }
 
-TEST(SignVector, NothingIsNothing) {
+TEST(SignVector, nothing_is_nothing) {
   EXPECT_EQ(SignVector().size(), 0U);
   EXPECT_EQ(SignVector(), SignVector(0));
   EXPECT_EQ(SignVector().count_present(), 0U);
 }
 
-TEST(SignView, IsTheVectorItWasMadeFrom) {
+TEST(SignView, is_the_vector_it_was_made_from) {
   EXPECT_TRUE(rc::check("without a copy", [] {
     const Signs signs = arbitrary_signs();
     const SignVector vector = from(signs);
@@ -113,7 +113,7 @@ TEST(SignView, IsTheVectorItWasMadeFrom) {
   }));
 }
 
-TEST(SignView, ASliceIsThoseCoordinates) {
+TEST(SignView, a_slice_is_those_coordinates) {
   EXPECT_TRUE(rc::check("from any word to any word or the end, also of a slice", [] {
     const Signs signs = arbitrary_signs();
     const SignVector vector = from(signs);
@@ -158,7 +158,7 @@ class PublicPack : public testing::Test {};
 using Numbers = testing::Types<float, double, BFloat16>;
 TYPED_TEST_SUITE(PublicPack, Numbers);
 
-TYPED_TEST(PublicPack, SignsOfAGradient) {
+TYPED_TEST(PublicPack, signs_of_a_gradient) {
   EXPECT_TRUE(rc::check("a zero of either sign abstains", [] {
     const Signs signs = arbitrary_signs();
     const std::vector<TypeParam> gradient = arbitrary_gradient<TypeParam>(signs);
@@ -168,7 +168,7 @@ TYPED_TEST(PublicPack, SignsOfAGradient) {
   }));
 }
 
-TYPED_TEST(PublicPack, ABadCoordinateIsNamedAndAllAbstain) {
+TYPED_TEST(PublicPack, a_bad_coordinate_is_named_and_all_abstain) {
   EXPECT_TRUE(rc::check("the first one", [] {
     Signs signs = arbitrary_signs();
     signs.push_back(1);
@@ -187,13 +187,13 @@ TYPED_TEST(PublicPack, ABadCoordinateIsNamedAndAllAbstain) {
   }));
 }
 
-TYPED_TEST(PublicPack, AnEmptyGradient) {
+TYPED_TEST(PublicPack, an_empty_gradient) {
   SignVector out = from({1, -1});
   EXPECT_FALSE(pack(std::span<const TypeParam>(), out).has_value());
   EXPECT_EQ(out, SignVector());
 }
 
-TEST(PublicStep, MovesAgainstTheVerdict) {
+TEST(PublicStep, moves_against_the_verdict) {
   EXPECT_TRUE(rc::check("x - delta * u; an abstention keeps its bits", [] {
     const Signs signs = arbitrary_signs();
     const auto delta = *rc::gen::element(1e-3F, 0.25F, 1e-4F);
@@ -211,7 +211,7 @@ TEST(PublicStep, MovesAgainstTheVerdict) {
   }));
 }
 
-TEST(PublicStep, AnEmptyModel) { step({}, SignVector(), 0.1F); }
+TEST(PublicStep, an_empty_model) { step({}, SignVector(), 0.1F); }
 
 }  // namespace
 }  // namespace signvote

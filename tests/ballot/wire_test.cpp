@@ -161,7 +161,7 @@ std::vector<SignVector> one_of_each() {
   return {make_signs(21, Shape::all_present, 1), parse("+-0-+0000-+-+"), long_runs};
 }
 
-TEST(Wire, RoundTripIsExact) {
+TEST(Wire, round_trip_is_exact) {
   EXPECT_TRUE(rc::check("decode undoes encode", [](std::uint64_t run_id, std::uint64_t round,
                                                    std::uint32_t worker, bool verdict) {
     const SignVector signs = any_signs();
@@ -181,7 +181,7 @@ TEST(Wire, RoundTripIsExact) {
   }));
 }
 
-TEST(Wire, CodecAndLengthsAreAsDocumented) {
+TEST(Wire, codec_and_lengths_are_as_documented) {
   EXPECT_TRUE(rc::check("codec and lengths", [] {
     const SignVector signs = any_signs();
     const std::size_t n = signs.size(), packed = (n + 7) / 8;
@@ -208,7 +208,7 @@ TEST(Wire, CodecAndLengthsAreAsDocumented) {
 }
 
 // From masks that zstd cannot shrink to those that it can, through the length where it gains nothing.
-TEST(Wire, ZstdIsUsedOnlyWhereItIsSmaller) {
+TEST(Wire, zstd_is_used_only_where_it_is_smaller) {
   bool raw = false, zstd = false;
   for (std::size_t n = 1; n < 400; ++n) {
     const SignVector signs(n);
@@ -219,7 +219,7 @@ TEST(Wire, ZstdIsUsedOnlyWhereItIsSmaller) {
   EXPECT_TRUE(raw && zstd);
 }
 
-TEST(Wire, PortableBitMovesEqualALoopOverBits) {
+TEST(Wire, portable_bit_moves_equal_a_loop_over_bits) {
   EXPECT_TRUE(rc::check("gather and scatter", [](std::uint64_t seed) {
     std::mt19937_64 random(seed);
     const std::uint64_t value = random(), a = random(), b = random();
@@ -238,7 +238,7 @@ TEST(Wire, PortableBitMovesEqualALoopOverBits) {
   }));
 }
 
-TEST(Wire, EveryFlippedBitIsRefused) {
+TEST(Wire, every_flipped_bit_is_refused) {
   for (const SignVector& signs : one_of_each()) {
     Bytes message = encoded(about(signs), signs);
     for (std::size_t bit = 0; bit < message.size() * 8; ++bit) {
@@ -251,7 +251,7 @@ TEST(Wire, EveryFlippedBitIsRefused) {
   }
 }
 
-TEST(Wire, EveryOtherLengthIsRefused) {
+TEST(Wire, every_other_length_is_refused) {
   for (const SignVector& signs : one_of_each()) {
     const Bytes message = encoded(about(signs), signs);
     for (std::size_t length = 0; length <= message.size() + 70; ++length) {
@@ -286,7 +286,7 @@ Bytes mutated(Bytes message, std::mt19937_64& random) {
   return message;
 }
 
-TEST(Wire, SealedMutationsAreRefusedOrCanonical) {
+TEST(Wire, sealed_mutations_are_refused_or_canonical) {
   std::size_t decoded = 0, refused = 0;
   EXPECT_TRUE(rc::check("sealed mutations", [&](std::uint64_t seed) {
     std::mt19937_64 random(seed);
@@ -316,7 +316,7 @@ TEST(Wire, SealedMutationsAreRefusedOrCanonical) {
   EXPECT_GT(refused, 100u);
 }
 
-TEST(Wire, WhatIsNotCanonicalIsRefused) {
+TEST(Wire, what_is_not_canonical_is_refused) {
   const Bytes none, mask = to_bytes({0b0101'0101, 0b01}), signs = to_bytes({0b0'1011});
   ASSERT_EQ(problem_of(message_of(10, kMasked, kRaw, mask, signs), {.size = 10}), "");
   ASSERT_EQ(problem_of(message_of(10, kDense, kNone, none, to_bytes({255, 3})), {.size = 10}), "");
@@ -370,7 +370,7 @@ TEST(Wire, WhatIsNotCanonicalIsRefused) {
   }
 }
 
-TEST(Wire, HostileSizesAreRefused) {
+TEST(Wire, hostile_sizes_are_refused) {
   const std::uint64_t top = std::numeric_limits<std::uint64_t>::max();
   for (const std::uint64_t size : {top, top - 6, top - 7, top - 63, top / 2, top / 8 + 1})
     for (const std::uint64_t mask_bytes : {top, top - 63, top / 8 + 1, std::uint64_t{1}, std::uint64_t{0}})
@@ -391,7 +391,7 @@ TEST(Wire, HostileSizesAreRefused) {
           }
 }
 
-TEST(Wire, EachForeignFieldIsNamed) {
+TEST(Wire, each_foreign_field_is_named) {
   const SignVector signs = make_signs(70, Shape::scattered, 1);
   const MessageHeader header{MessageKind::ballot, 0xabc, 7, 3, 70};
   const Bytes message = encoded(header, signs);
@@ -430,7 +430,7 @@ TEST(Wire, EachForeignFieldIsNamed) {
 
 // The mnist cnn has a linear layer of 512 units with 1,024 weights each. A dead unit is a run of
 // 1,024 zeros; a dead input is a zero every 1,024 coordinates.
-TEST(Wire, DeadUnitsCostLessThanABitPerCoordinate) {
+TEST(Wire, dead_units_cost_less_than_a_bit_per_coordinate) {
   constexpr std::size_t n = 582'026, first = 52'096, units = 512, inputs = 1024;
   SignVector rows = make_signs(n, Shape::all_present, 1), columns = rows;
   std::mt19937_64 random(2);
@@ -462,7 +462,7 @@ Bytes golden(const std::string& file) {
 
 // Messages of version 1 stay readable. Other versions of zstd may compress differently, so of the golden
 // message with a zstd mask only the meaning is compared.
-TEST(Wire, GoldenMessagesOfVersion1) {
+TEST(Wire, golden_messages_of_version_1) {
   SignVector runs(2000);
   for (std::size_t i = 0; i < runs.size(); ++i) runs.set(i, i >= 500 && i < 1500 ? 0 : i % 3 == 0 ? -1 : 1);
   struct Golden {

@@ -50,7 +50,7 @@ bool names(const std::string& message, const std::string& part) {
   return message.find(part) != std::string::npos && message.find('\n') == std::string::npos;
 }
 
-TEST(Files, ContentComesBack) {
+TEST(Files, content_comes_back) {
   const TemporaryFolder folder;
   EXPECT_TRUE(rc::check("the last content written is read", [&](const std::vector<std::uint8_t>& content) {
     write_file_atomically(folder / "file", std::as_bytes(std::span(content)));
@@ -67,7 +67,7 @@ TEST(Files, ContentComesBack) {
   EXPECT_EQ(read_text_file(folder / "file"), large);
 }
 
-TEST(Files, APathWithoutFolderIsHere) {
+TEST(Files, a_path_without_folder_is_here) {
   const TemporaryFolder folder;
   const fs::path before = fs::current_path();
   fs::current_path(folder / "");
@@ -76,7 +76,7 @@ TEST(Files, APathWithoutFolderIsHere) {
   EXPECT_EQ(read_text_file(folder / "here"), "content");
 }
 
-TEST(Files, ATemporaryFileLeftByACrashIsNoHindrance) {
+TEST(Files, a_temporary_file_left_by_a_crash_is_no_hindrance) {
   const TemporaryFolder folder;
   write_file_atomically(folder / "file.tmp", "left behind, and longer than what follows");
   write_file_atomically(folder / "file", "new");
@@ -84,7 +84,7 @@ TEST(Files, ATemporaryFileLeftByACrashIsNoHindrance) {
   EXPECT_EQ(folder.names(), std::set<std::string>{"file"});
 }
 
-TEST(Files, AWriteThatFailsHalfwayLeavesTheOldContent) {
+TEST(Files, a_write_that_fails_halfway_leaves_the_old_content) {
   const TemporaryFolder folder;
   EXPECT_TRUE(rc::check("no half file, no leftovers", [&](const std::string& old) {
     write_file_atomically(folder / "file", old);
@@ -102,7 +102,7 @@ TEST(Files, AWriteThatFailsHalfwayLeavesTheOldContent) {
   }));
 }
 
-TEST(Files, AFullDiskIsNamedWithWhatToDo) {
+TEST(Files, a_full_disk_is_named_with_what_to_do) {
   const TemporaryFolder folder;
   write_file_atomically(folder / "file", "old");
   fs::create_symlink("/dev/full", folder / "file.tmp");
@@ -113,7 +113,7 @@ TEST(Files, AFullDiskIsNamedWithWhatToDo) {
   EXPECT_EQ(folder.names(), std::set<std::string>{"file"});
 }
 
-TEST(Files, AMissingFolderIsNamed) {
+TEST(Files, a_missing_folder_is_named) {
   const TemporaryFolder folder;
   const fs::path path = folder / "missing/file";
   const std::string message = refusal([&] { write_file_atomically(path, "content"); });
@@ -122,7 +122,7 @@ TEST(Files, AMissingFolderIsNamed) {
   EXPECT_TRUE(folder.names().empty());
 }
 
-TEST(Files, AFolderInTheWayStays) {
+TEST(Files, a_folder_in_the_way_stays) {
   const TemporaryFolder folder;
   fs::create_directories(folder / "file");
   const std::string message = refusal([&] { write_file_atomically(folder / "file", "content"); });
@@ -137,7 +137,7 @@ TEST(Files, AFolderInTheWayStays) {
   EXPECT_EQ(read_text_file(other / "file"), "old");
 }
 
-TEST(Files, WhatCannotBeReadIsNamed) {
+TEST(Files, what_cannot_be_read_is_named) {
   const TemporaryFolder folder;
   const std::string missing = refusal([&] { read_file(folder / "missing"); });
   EXPECT_TRUE(names(missing, (folder / "missing").string())) << missing;
@@ -145,7 +145,7 @@ TEST(Files, WhatCannotBeReadIsNamed) {
   EXPECT_TRUE(names(refusal([&] { read_file(folder / ""); }), "is not a file"));
 }
 
-TEST(Files, FoldersAreMadeWithTheirParents) {
+TEST(Files, folders_are_made_with_their_parents) {
   const TemporaryFolder folder;
   make_folder(folder / "a/b/c");
   make_folder(folder / "a/b/c");
@@ -158,7 +158,7 @@ TEST(Files, FoldersAreMadeWithTheirParents) {
   }
 }
 
-TEST(FolderLock, KeepsOthersOutForAsLongAsItLives) {
+TEST(FolderLock, keeps_others_out_for_as_long_as_it_lives) {
   TemporaryFolder folder;
   {
     const FolderLock lock(folder.path());
@@ -167,7 +167,7 @@ TEST(FolderLock, KeepsOthersOutForAsLongAsItLives) {
   const FolderLock again(folder.path());
 }
 
-TEST(LineLog, KeepsItsHeadAndGrowsByLines) {
+TEST(LineLog, keeps_its_head_and_grows_by_lines) {
   const TemporaryFolder folder;
   EXPECT_TRUE(rc::check("kept bytes, then the lines",
                         [&](const std::string& old, const std::vector<std::string>& lines) {
@@ -187,13 +187,13 @@ TEST(LineLog, KeepsItsHeadAndGrowsByLines) {
                         }));
 }
 
-TEST(LineLog, ANewOneIsEmpty) {
+TEST(LineLog, a_new_one_is_empty) {
   const TemporaryFolder folder;
   const LineLog log(folder / "log", 0);
   EXPECT_EQ(read_text_file(folder / "log"), "");
 }
 
-TEST(LineLog, MoreThanThereIsCannotBeKept) {
+TEST(LineLog, more_than_there_is_cannot_be_kept) {
   const TemporaryFolder folder;
   EXPECT_TRUE(rc::check("refused, and the file untouched", [&](const std::string& old) {
     write_file_atomically(folder / "log", old);
@@ -205,7 +205,7 @@ TEST(LineLog, MoreThanThereIsCannotBeKept) {
   }));
 }
 
-TEST(LineLog, AFullDiskIsNamed) {
+TEST(LineLog, a_full_disk_is_named) {
   const TemporaryFolder folder;
   LineLog log(folder / "log", 0);
   log.append("first");
@@ -220,7 +220,7 @@ TEST(LineLog, AFullDiskIsNamed) {
   EXPECT_EQ(read_text_file(folder / "log").substr(0, 6), "first\n");
 }
 
-TEST(AtomicFile, IsThereOnceItIsCommitted) {
+TEST(AtomicFile, is_there_once_it_is_committed) {
   const TemporaryFolder folder;
   EXPECT_TRUE(rc::check("the parts, in order, or what was there before",
                         [&](const std::vector<std::string>& parts, bool commit) {
@@ -240,7 +240,7 @@ TEST(AtomicFile, IsThereOnceItIsCommitted) {
                         }));
 }
 
-TEST(InputFile, IsReadAtAnyPlaceAndAfterItsNameIsGone) {
+TEST(InputFile, is_read_at_any_place_and_after_its_name_is_gone) {
   const TemporaryFolder folder;
   EXPECT_TRUE(rc::check("a part is that part", [&](const std::string& content) {
     write_file_atomically(folder / "file", content);
@@ -257,7 +257,7 @@ TEST(InputFile, IsReadAtAnyPlaceAndAfterItsNameIsGone) {
   }));
 }
 
-TEST(DurableLog, KeepsItsHeadAndGrowsByRecords) {
+TEST(DurableLog, keeps_its_head_and_grows_by_records) {
   const TemporaryFolder folder;
   EXPECT_TRUE(rc::check("kept bytes, then the records", [&](const std::string& old,
                                                             const std::vector<std::string>& records) {
@@ -282,7 +282,7 @@ TEST(DurableLog, KeepsItsHeadAndGrowsByRecords) {
   EXPECT_TRUE(names(refusal([&] { DurableLog(folder / "missing", 0); }), "No such file"));
 }
 
-TEST(DurableLog, AWriteThatFailsHalfwayIsTakenBack) {
+TEST(DurableLog, a_write_that_fails_halfway_is_taken_back) {
   const TemporaryFolder folder;
   write_file_atomically(folder / "log", "");
   DurableLog log(folder / "log", 0);

@@ -16,7 +16,7 @@ namespace {
 
 const std::filesystem::path kHere = std::filesystem::temp_directory_path();
 
-TEST(Process, InputComesBackThroughCat) {
+TEST(Process, input_comes_back_through_cat) {
   EXPECT_TRUE(rc::check("cat gives its input back", [](const std::string& text) {
     const ProcessResult result = run_process({"cat"}, kHere, text);
     RC_ASSERT(result.exit_code == 0);
@@ -26,25 +26,25 @@ TEST(Process, InputComesBackThroughCat) {
   EXPECT_EQ(run_process({"cat"}, kHere, large).output, large);
 }
 
-TEST(Process, ArgumentsAreNotReadByAShell) {
+TEST(Process, arguments_are_not_read_by_a_shell) {
   EXPECT_EQ(run_process({"printf", "%s|", "a b", "$HOME", "`id`", "*", ""}, kHere).output,
             "a b|$HOME|`id`|*||");
 }
 
-TEST(Process, UnreadInputDoesNoHarm) {
+TEST(Process, unread_input_does_no_harm) {
   EXPECT_EQ(run_process({"true"}, kHere, std::string(1'000'000, 'x')).exit_code, 0);
 }
 
-TEST(Process, ExitCodesOutputAndSignals) {
+TEST(Process, exit_codes_output_and_signals) {
   const ProcessResult failed = run_process({"sh", "-c", "echo out; echo err >&2; exit 7"}, kHere);
   EXPECT_EQ(failed.exit_code, 7);
   EXPECT_EQ(failed.output, "out\nerr\n");
   EXPECT_EQ(run_process({"sh", "-c", "kill -9 $$"}, kHere).exit_code, 128 + SIGKILL);
 }
 
-TEST(Process, RunsInItsFolder) { EXPECT_EQ(run_process({"pwd", "-P"}, "/usr").output, "/usr\n"); }
+TEST(Process, runs_in_its_folder) { EXPECT_EQ(run_process({"pwd", "-P"}, "/usr").output, "/usr\n"); }
 
-TEST(Process, WhatCannotRunIsAnError) {
+TEST(Process, what_cannot_run_is_an_error) {
   try {
     run_process({"no-such-program-at-all"}, kHere);
     FAIL() << "ran";
@@ -54,7 +54,7 @@ TEST(Process, WhatCannotRunIsAnError) {
   EXPECT_THROW(run_process({"true"}, kHere / "no-such-folder"), DataError);
 }
 
-TEST(Process, ManyThreadsAtOnce) {
+TEST(Process, many_threads_at_once) {
   std::vector<std::thread> threads;
   std::vector<int> wrong(8);
   for (int t = 0; t < 8; ++t)
@@ -68,7 +68,7 @@ TEST(Process, ManyThreadsAtOnce) {
   EXPECT_EQ(wrong, std::vector<int>(8));
 }
 
-TEST(Process, OneLineHasNoLineBreaksAndStaysShort) {
+TEST(Process, one_line_has_no_line_breaks_and_stays_short) {
   EXPECT_TRUE(rc::check("one_line", [](const std::vector<std::string>& lines) {
     std::string text;
     for (const std::string& line : lines) text += line + "\n";

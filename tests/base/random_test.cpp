@@ -38,7 +38,7 @@ std::vector<std::uint64_t> first_bits(Random random) {
   return bits;
 }
 
-TEST(Random, BelowStaysBelow) {
+TEST(Random, below_stays_below) {
   EXPECT_TRUE(rc::check("0 <= below(bound) < bound", [](std::uint64_t seed) {
     const auto bound =
         *rc::gen::oneOf(rc::gen::nonZero<std::uint64_t>(),
@@ -48,7 +48,7 @@ TEST(Random, BelowStaysBelow) {
   }));
 }
 
-TEST(Random, BelowIsUniform) {
+TEST(Random, below_is_uniform) {
   for (const std::size_t bound : {1U, 2U, 3U, 7U, 10U, 64U, 1000U}) {
     Random random(1, Purpose::samples, bound);
     std::vector<std::size_t> counts(bound);
@@ -58,7 +58,7 @@ TEST(Random, BelowIsUniform) {
 }
 
 // A plain remainder would give the lower third of these bounds twice the share of the others.
-TEST(Random, BelowHasNoBiasAtHugeBounds) {
+TEST(Random, below_has_no_bias_at_huge_bounds) {
   const std::uint64_t bound = (1ULL << 63) + (1ULL << 62);
   Random random(1, Purpose::samples);
   std::vector<std::size_t> thirds(3);
@@ -66,7 +66,7 @@ TEST(Random, BelowHasNoBiasAtHugeBounds) {
   EXPECT_TRUE(uniform(thirds)) << chi_square(thirds);
 }
 
-TEST(Random, DistinctNumbersAreDistinctAndInRange) {
+TEST(Random, distinct_numbers_are_distinct_and_in_range) {
   EXPECT_TRUE(rc::check("count different ones below bound", [](std::uint64_t seed) {
     const auto bound = *rc::gen::inRange<std::uint32_t>(0, 300);
     const auto count = *rc::gen::inRange<std::uint32_t>(0, bound + 1);
@@ -77,7 +77,7 @@ TEST(Random, DistinctNumbersAreDistinctAndInRange) {
   }));
 }
 
-TEST(Random, DistinctNumbersAreEquallyLikelyInEveryPlace) {
+TEST(Random, distinct_numbers_are_equally_likely_in_every_place) {
   for (const auto& [count, bound] : {std::pair{1U, 10U}, {3U, 10U}, {9U, 10U}, {10U, 10U}, {7U, 50U}}) {
     std::vector<std::size_t> chosen(bound);
     std::vector<std::size_t> places(std::size_t{count} * bound);
@@ -94,7 +94,7 @@ TEST(Random, DistinctNumbersAreEquallyLikelyInEveryPlace) {
 }
 
 // Every set, not only every element: 3 of 6 are 20 sets.
-TEST(Random, DistinctSetsAreEquallyLikely) {
+TEST(Random, distinct_sets_are_equally_likely) {
   std::vector<std::size_t> masks(64);
   for (std::uint64_t i = 0; i < 20'000; ++i) {
     std::size_t mask = 0;
@@ -106,7 +106,7 @@ TEST(Random, DistinctSetsAreEquallyLikely) {
   EXPECT_TRUE(uniform(masks)) << chi_square(masks);
 }
 
-TEST(Random, ShuffleKeepsItsItems) {
+TEST(Random, shuffle_keeps_its_items) {
   EXPECT_TRUE(rc::check("a permutation", [](std::uint64_t seed, const std::vector<int>& items) {
     std::vector<int> shuffled = items;
     Random(seed, Purpose::partition).shuffle(std::span(shuffled));
@@ -114,7 +114,7 @@ TEST(Random, ShuffleKeepsItsItems) {
   }));
 }
 
-TEST(Random, ShufflesAreEquallyLikely) {
+TEST(Random, shuffles_are_equally_likely) {
   std::vector<std::size_t> counts(24);
   for (std::uint64_t i = 0; i < 24'000; ++i) {
     std::string items = "abcd";
@@ -127,7 +127,7 @@ TEST(Random, ShufflesAreEquallyLikely) {
   EXPECT_TRUE(uniform(counts)) << chi_square(counts);
 }
 
-TEST(Random, AStreamIsAFunctionOfItsName) {
+TEST(Random, a_stream_is_a_function_of_its_name) {
   EXPECT_TRUE(rc::check("the same again; another for another seed, purpose, a or b",
                         [](std::uint64_t seed, std::uint64_t a, std::uint64_t b) {
                           const auto purpose = *rc::gen::element(Purpose::partition, Purpose::samples);
@@ -143,7 +143,7 @@ TEST(Random, AStreamIsAFunctionOfItsName) {
 }
 
 // Runs recorded with earlier versions must be repeatable: if this fails, the stream has changed.
-TEST(Random, TheStreamsAreThoseOfVersion1) {
+TEST(Random, the_streams_are_those_of_version_1) {
   EXPECT_EQ(first_bits({0, Purpose::partition}),
             (std::vector<std::uint64_t>{16864950399531439897U, 7567337061835189359U, 10690733156718581603U,
                                         10503334487372601123U}));

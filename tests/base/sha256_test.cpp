@@ -11,7 +11,7 @@ namespace {
 
 std::string hex_of(std::string_view text) { return sha256_hex(std::as_bytes(std::span(text))); }
 
-TEST(Sha256, NistExamples) {
+TEST(Sha256, nist_examples) {
   EXPECT_EQ(hex_of(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   EXPECT_EQ(hex_of("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(hex_of("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
@@ -25,7 +25,7 @@ TEST(Sha256, NistExamples) {
             "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-TEST(Sha256, EveryByteCounts) {
+TEST(Sha256, every_byte_counts) {
   EXPECT_TRUE(rc::check("another byte anywhere, another digest of 64 lower-case digits", [] {
     auto text = *rc::gen::nonEmpty<std::string>();
     const std::string digest = hex_of(text);

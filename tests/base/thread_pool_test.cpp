@@ -19,7 +19,7 @@ bool all_equal(const Counts& counts, int value) {
   return std::all_of(counts.begin(), counts.end(), [value](const auto& count) { return count == value; });
 }
 
-TEST(ThreadPool, EveryIndexOnce) {
+TEST(ThreadPool, every_index_once) {
   EXPECT_TRUE(rc::check("whatever the number of threads", [] {
     const auto threads = *rc::gen::inRange<std::size_t>(1, 9);
     const auto count = *rc::gen::inRange<std::size_t>(0, 200);
@@ -36,7 +36,7 @@ TEST(ThreadPool, EveryIndexOnce) {
   }));
 }
 
-TEST(ThreadPool, NoThreadsIsOne) {
+TEST(ThreadPool, no_threads_is_one) {
   ThreadPool pool(0);
   EXPECT_EQ(pool.size(), 1U);
   int runs = 0;
@@ -45,7 +45,7 @@ TEST(ThreadPool, NoThreadsIsOne) {
 }
 
 // What callers rely on when they keep a network per thread number.
-TEST(ThreadPool, AThreadNumberIsOneThreadForLife) {
+TEST(ThreadPool, a_thread_number_is_one_thread_for_life) {
   ThreadPool pool(4);
   std::vector<std::set<std::thread::id>> seen(4);  // written by that thread alone
   for (int round = 0; round < 50; ++round)
@@ -59,7 +59,7 @@ TEST(ThreadPool, AThreadNumberIsOneThreadForLife) {
   }
 }
 
-TEST(ThreadPool, IndicesAreHandedOutInOrder) {
+TEST(ThreadPool, indices_are_handed_out_in_order) {
   for (const std::size_t threads : {1U, 3U}) {
     ThreadPool pool(threads);
     std::vector<std::vector<std::size_t>> taken(threads);
@@ -68,7 +68,7 @@ TEST(ThreadPool, IndicesAreHandedOutInOrder) {
   }
 }
 
-TEST(ThreadPool, BodiesRunAtTheSameTime) {
+TEST(ThreadPool, bodies_run_at_the_same_time) {
   ThreadPool pool(3);
   std::atomic<int> waiting = 0;
   pool.for_each(3, [&](std::size_t, std::size_t) {
@@ -78,7 +78,7 @@ TEST(ThreadPool, BodiesRunAtTheSameTime) {
   EXPECT_EQ(waiting, 3);
 }
 
-TEST(ThreadPool, ManyRounds) {
+TEST(ThreadPool, many_rounds) {
   ThreadPool pool(4);
   Counts runs(7);
   for (int round = 1; round <= 3000; ++round) {
@@ -87,7 +87,7 @@ TEST(ThreadPool, ManyRounds) {
   }
 }
 
-TEST(ThreadPool, PrepareIsCalledOncePerThreadBeforeItsFirstBody) {
+TEST(ThreadPool, prepare_is_called_once_per_thread_before_its_first_body) {
   for (std::size_t threads = 1; threads <= 8; ++threads) {
     std::atomic<std::size_t> prepared = 0;
     static thread_local bool ready = false;
@@ -105,7 +105,7 @@ TEST(ThreadPool, PrepareIsCalledOncePerThreadBeforeItsFirstBody) {
   }
 }
 
-TEST(ThreadPool, AnExceptionComesOutAndThePoolGoesOn) {
+TEST(ThreadPool, an_exception_comes_out_and_the_pool_goes_on) {
   EXPECT_TRUE(rc::check("wherever it is thrown", [] {
     ThreadPool pool(*rc::gen::inRange<std::size_t>(1, 6));
     for (int round = 0; round < 3; ++round) {
@@ -130,7 +130,7 @@ TEST(ThreadPool, AnExceptionComesOutAndThePoolGoesOn) {
   }));
 }
 
-TEST(ThreadPool, TheRestIsSkippedAfterAnException) {
+TEST(ThreadPool, the_rest_is_skipped_after_an_exception) {
   ThreadPool pool(1);
   std::size_t last = 0;
   EXPECT_THROW(pool.for_each(100,
@@ -142,7 +142,7 @@ TEST(ThreadPool, TheRestIsSkippedAfterAnException) {
   EXPECT_EQ(last, 10U);
 }
 
-TEST(ThreadPool, AllMayThrow) {
+TEST(ThreadPool, all_may_throw) {
   ThreadPool pool(4);
   for (int round = 0; round < 200; ++round)
     EXPECT_THROW(pool.for_each(4, [](std::size_t, std::size_t) { throw std::logic_error("all"); }),
@@ -150,7 +150,7 @@ TEST(ThreadPool, AllMayThrow) {
   pool.for_each(0, [](std::size_t, std::size_t) { FAIL() << "an index below 0"; });
 }
 
-TEST(ThreadPool, WhatBodiesWroteIsSeenAfterwards) {
+TEST(ThreadPool, what_bodies_wrote_is_seen_afterwards) {
   ThreadPool pool(4);
   std::vector<std::size_t> squares(10'000);  // plain memory: for_each must order the accesses
   pool.for_each(squares.size(), [&](std::size_t index, std::size_t) { squares[index] = index * index; });

@@ -17,7 +17,7 @@ using testing::random_signs;
 
 constexpr mpi::MessageId kId{7, 3, 1};
 
-TEST(MpiShards, CoverTheModelInOrderAndEvenly) {
+TEST(MpiShards, cover_the_model_in_order_and_evenly) {
   EXPECT_TRUE(rc::check("any size, any ranks", [] {
     const auto size = *rc::gen::inRange<std::uint64_t>(0, 5000);
     const auto ranks = *rc::gen::inRange<std::uint32_t>(1, 90);
@@ -76,7 +76,7 @@ struct Received {
   std::string problem;
 };
 
-TEST(MpiMessages, BallotsComeBackAsSlices) {
+TEST(MpiMessages, ballots_come_back_as_slices) {
   EXPECT_TRUE(rc::check("any shard, any workers, whatever was read before", [](std::uint64_t seed) {
     const auto size = *rc::gen::inRange<std::uint64_t>(1, 2000);
     const auto ranks = *rc::gen::inRange<std::uint32_t>(1, 8);
@@ -97,7 +97,7 @@ TEST(MpiMessages, BallotsComeBackAsSlices) {
   }));
 }
 
-TEST(MpiMessages, NothingDamagedIsTakenForBallots) {
+TEST(MpiMessages, nothing_damaged_is_taken_for_ballots) {
   const Sent sent = random_message(11, 500, 3, 2, 4);
   Received received(sent);
   ASSERT_TRUE(received.read(sent.bytes)) << received.problem;
@@ -123,7 +123,7 @@ void seal(std::vector<std::byte>& message) {
   std::memcpy(message.data() + message.size() - 8, &checksum, 8);
 }
 
-TEST(MpiMessages, NothingHostileCrashesOrIsHalfUnderstood) {
+TEST(MpiMessages, nothing_hostile_crashes_or_is_half_understood) {
   EXPECT_TRUE(rc::check("changed or cut, with a good checksum", [](std::uint64_t seed) {
     std::mt19937_64 random(seed);
     const Sent sent = random_message(seed % 50, 300, 2, static_cast<std::uint32_t>(seed % 2), 3);
@@ -150,7 +150,7 @@ TEST(MpiMessages, NothingHostileCrashesOrIsHalfUnderstood) {
   }));
 }
 
-TEST(MpiMessages, VerdictsComeBackAndNothingDamagedDoes) {
+TEST(MpiMessages, verdicts_come_back_and_nothing_damaged_does) {
   std::mt19937_64 random(3);
   const SignVector whole = random_signs(500, 0.1, random);
   const mpi::Shard from = mpi::shard_of(500, 3, 1);

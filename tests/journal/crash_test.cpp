@@ -219,7 +219,7 @@ void leave_ballots(JournalPair& pair) {
   pair.journal.reset();
 }
 
-TEST(Crash, WhileASnapshotIsTaken) {
+TEST(Crash, while_a_snapshot_is_taken) {
   for (const std::uint64_t keep : {std::uint64_t{0}, std::uint64_t{4}, kAll}) {
     const TemporaryFolder folder;
     JournalPair pair(folder / "journal", first_snapshot(9), 1);
@@ -252,7 +252,7 @@ TEST(Crash, WhileASnapshotIsTaken) {
   }
 }
 
-TEST(Crash, WhileASnapshotIsTakenAgain) {
+TEST(Crash, while_a_snapshot_is_taken_again) {
   const TemporaryFolder folder;
   JournalPair pair(folder / "journal", first_snapshot(9), 2);
   pair.rounds(2);
@@ -299,7 +299,7 @@ struct Script {
   }
 };
 
-TEST(Crash, WhileBallotsComeAndRoundsAreDecided) {
+TEST(Crash, while_ballots_come_and_rounds_are_decided) {
   const TemporaryFolder folder;
   JournalPair pair(folder / "journal", first_snapshot(9), 3);
   pair.rounds(2);
@@ -326,7 +326,7 @@ void lose_unsynced(const fs::path& log, std::uint64_t synced, std::mt19937_64& r
   write_file_atomically(log, bytes);
 }
 
-TEST(Crash, WherePowerIsLostWhatWasSyncedIsThere) {
+TEST(Crash, where_power_is_lost_what_was_synced_is_there) {
   const TemporaryFolder folder;
   JournalPair pair(folder / "journal", first_snapshot(9), 11);
   pair.rounds(2);
@@ -376,7 +376,7 @@ TEST(Crash, WherePowerIsLostWhatWasSyncedIsThere) {
 }
 
 // A writer that starts while another process reads: what is cut off may be missed at each of the reads.
-TEST(Crash, AReaderLooksAgainIfTheWriterCutsTheLogMeanwhile) {
+TEST(Crash, a_reader_looks_again_if_the_writer_cuts_the_log_meanwhile) {
   for (const bool grows_again : {false, true}) {
     long reads = 0;
     for (long when = 0; when <= reads; ++when) {
@@ -404,7 +404,7 @@ TEST(Crash, AReaderLooksAgainIfTheWriterCutsTheLogMeanwhile) {
   }
 }
 
-TEST(Crash, WhileItIsCreated) {
+TEST(Crash, while_it_is_created) {
   const TemporaryFolder folder;
   const State start = first_snapshot(9);
   bool more = true, existed = false;
@@ -422,7 +422,7 @@ TEST(Crash, WhileItIsCreated) {
   EXPECT_GT(call, 8);
 }
 
-TEST(Sync, ABallotCostsAWriteAndAVerdictOrMemberASyncAsWell) {
+TEST(Sync, a_ballot_costs_a_write_and_a_verdict_or_member_a_sync_as_well) {
   const TemporaryFolder folder;
   JournalPair pair(folder / "journal", first_snapshot(9), 4);
   std::vector<std::string> trace;
@@ -447,7 +447,7 @@ TEST(Sync, ABallotCostsAWriteAndAVerdictOrMemberASyncAsWell) {
 
 // kill -9 keeps what was written; the loss of power only what was synced. So nothing may go, or count,
 // before what stands for it is on the disk: content before its name, names before what they replace.
-TEST(Sync, ASnapshotIsOnTheDiskBeforeAnythingGoes) {
+TEST(Sync, a_snapshot_is_on_the_disk_before_anything_goes) {
   const TemporaryFolder folder;
   JournalPair pair(folder / "journal", first_snapshot(9), 5);
   pair.rounds(2);
@@ -483,7 +483,7 @@ TEST(Sync, ASnapshotIsOnTheDiskBeforeAnythingGoes) {
                                              "unlink verdicts-0-2.log"}));
 }
 
-TEST(Disk, AfterAWriteThatFailsTheJournalIsAsBefore) {
+TEST(Disk, after_a_write_that_fails_the_journal_is_as_before) {
   for (const int ballots : {0, 1, 2}) {  // the write that fails: of a ballot, or of the verdict
     const TemporaryFolder folder;
     JournalPair pair(folder / "journal", first_snapshot(9), 6);
@@ -507,7 +507,7 @@ TEST(Disk, AfterAWriteThatFailsTheJournalIsAsBefore) {
   }
 }
 
-TEST(Disk, AfterASyncThatFailsNothingMoreIsTaken) {
+TEST(Disk, after_a_sync_that_fails_nothing_more_is_taken) {
   // Of two ballots, a verdict and the sync: the sync alone, or the cutting back as well; or the write of
   // the verdict and the cutting back.
   for (const auto& [from, to] : {std::pair{3, 4}, std::pair{3, 5}, std::pair{2, 4}}) {
@@ -543,7 +543,7 @@ TEST(Disk, AfterASyncThatFailsNothingMoreIsTaken) {
 
 // One call fails, then all that follow: whatever the journal then says of itself must be true, and it
 // must go on or say that it does not.
-TEST(Disk, ASnapshotThatFailsLosesNothing) {
+TEST(Disk, a_snapshot_that_fails_loses_nothing) {
   for (const bool forever : {false, true}) {
     bool failed = true;
     for (long call = 0; failed; ++call) {
@@ -604,7 +604,7 @@ bool may_mount() {
 }
 
 // A real full disk, in a mount of its own that ends with the child.
-TEST(Disk, AFullOneLosesNothing) {
+TEST(Disk, a_full_one_loses_nothing) {
   const TemporaryFolder folder;
   const fs::path disk = folder / "disk";
   fs::create_directories(disk);
@@ -652,7 +652,7 @@ TEST(Disk, AFullOneLosesNothing) {
 }
 
 // The same where nothing can be mounted: a file that cannot grow takes a part of a record.
-TEST(Disk, AWriteThatFailsHalfwayIsTakenBack) {
+TEST(Disk, a_write_that_fails_halfway_is_taken_back) {
   const TemporaryFolder folder;
   JournalPair pair(folder / "journal", first_snapshot(4000), 10);
   pair.rounds(2);

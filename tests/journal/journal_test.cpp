@@ -72,7 +72,7 @@ LogRecord any_record() {
   return verdict;
 }
 
-TEST(Record, RoundTripIsExact) {
+TEST(Record, round_trip_is_exact) {
   EXPECT_TRUE(rc::check("decode undoes encode", [](std::uint64_t synced, std::uint64_t offset) {
     const LogRecord record = any_record();
     const Bytes alone = encoded(record, synced);
@@ -88,7 +88,7 @@ TEST(Record, RoundTripIsExact) {
 }
 
 // docs/journal_format.md pinned: tests/journal/corpus is also what the fuzzer starts from.
-TEST(Record, VersionTwoIsPinned) {
+TEST(Record, version_two_is_pinned) {
   const fs::path corpus = fs::path(SIGNVOTE_TEST_DIR) / "journal/corpus";
   EXPECT_EQ(read_file(corpus / "member"), encoded(MemberRecord{3, "berlin"}));
   const BallotRecord ballot{0x0102030405060708, {9, 64, -2.25, bytes_of("ballot")}};
@@ -112,7 +112,7 @@ TEST(Record, VersionTwoIsPinned) {
   EXPECT_EQ(statuses("corrupt"), (std::vector{ok, ok, ok, corrupt}));
 }
 
-TEST(Record, WhatIsCutIsTorn) {
+TEST(Record, what_is_cut_is_torn) {
   EXPECT_TRUE(rc::check("at every byte", [](std::uint64_t synced, std::uint64_t offset) {
     const Bytes bytes = encoded(any_record(), synced);
     for (std::size_t length = 1; length < bytes.size(); ++length) {
@@ -123,7 +123,7 @@ TEST(Record, WhatIsCutIsTorn) {
   }));
 }
 
-TEST(Record, WhatIsDamagedIsCorruptIfARecordAfterItKnowsThatItWasSynced) {
+TEST(Record, what_is_damaged_is_corrupt_if_a_record_after_it_knows_that_it_was_synced) {
   EXPECT_TRUE(rc::check("every byte", [] {
     const auto offset = *rc::gen::inRange<std::uint64_t>(0, 1000);
     const Bytes first = encoded(any_record());
@@ -151,7 +151,7 @@ void seal(Bytes& record) {
   put(40, XXH3_64bits(record.data(), 40));
 }
 
-TEST(Record, WhatNoWriterWritesIsCorruptThoughItsChecksumsAreRight) {
+TEST(Record, what_no_writer_writes_is_corrupt_though_its_checksums_are_right) {
   const Bytes member = encoded(MemberRecord{1, "name"});
   const Bytes ballot = encoded(BallotRecord{7, {1, 2, 3, Bytes(5)}});
   const Bytes verdict = encoded(VerdictRecord{7, {1, 5}, Bytes(4)});
@@ -183,7 +183,7 @@ TEST(Record, WhatNoWriterWritesIsCorruptThoughItsChecksumsAreRight) {
   expect_corrupt(changed(verdict, 60, {0}), "do not fill it");     // not ascending
 }
 
-TEST(Record, AFileThatGrewButWasNotFilledIsTorn) {
+TEST(Record, a_file_that_grew_but_was_not_filled_is_torn) {
   EXPECT_TRUE(rc::check("zeros from any byte on", [] {
     Bytes bytes = encoded(any_record());
     const auto from = *rc::gen::inRange<std::size_t>(0, bytes.size());
@@ -195,7 +195,7 @@ TEST(Record, AFileThatGrewButWasNotFilledIsTorn) {
   }));
 }
 
-TEST(Journal, ScriptsEndAsInTheModel) {
+TEST(Journal, scripts_end_as_in_the_model) {
   EXPECT_TRUE(rc::check("appends, snapshots and reopening", [](std::uint64_t seed) {
     const TemporaryFolder folder;
     const auto size = *rc::gen::element<std::size_t>(0, 1, 5, 64, 70);
@@ -222,7 +222,7 @@ TEST(Journal, ScriptsEndAsInTheModel) {
   }));
 }
 
-TEST(Journal, BallotsThatNoVerdictCountsAreCutOff) {
+TEST(Journal, ballots_that_no_verdict_counts_are_cut_off) {
   const TemporaryFolder folder;
   JournalPair pair(folder / "journal", first_snapshot(4), 1);
   pair.round();
@@ -244,7 +244,7 @@ TEST(Journal, BallotsThatNoVerdictCountsAreCutOff) {
   EXPECT_TRUE(pair.reports.empty());
 }
 
-TEST(Journal, AVerdictCountsTheLastBallotOfThoseItNamesAndNoOther) {
+TEST(Journal, a_verdict_counts_the_last_ballot_of_those_it_names_and_no_other) {
   const TemporaryFolder folder;
   JournalPair pair(folder / "journal", first_snapshot(4), 2);
   const auto ballot = [](std::uint32_t worker, const char* text) {
@@ -274,7 +274,7 @@ TEST(Journal, AVerdictCountsTheLastBallotOfThoseItNamesAndNoOther) {
   close({});
 }
 
-TEST(Journal, ASnapshotKeepsTheBallotsOfTheOpenRound) {
+TEST(Journal, a_snapshot_keeps_the_ballots_of_the_open_round) {
   const TemporaryFolder folder;
   JournalPair pair(folder / "journal", first_snapshot(4), 3);
   const CastBallot early{7, 1, 2, bytes_of("early")}, late{2, 3, 4, {}}, other{9, 5, 6, bytes_of("other")};
@@ -302,7 +302,7 @@ TEST(Journal, ASnapshotKeepsTheBallotsOfTheOpenRound) {
   EXPECT_TRUE(pair.reports.empty());
 }
 
-TEST(Journal, ALogOfAnotherVersionIsLeftAlone) {
+TEST(Journal, a_log_of_another_version_is_left_alone) {
   const TemporaryFolder folder;
   JournalPair pair(folder / "journal", first_snapshot(4), 4);
   pair.round();
@@ -319,7 +319,7 @@ TEST(Journal, ALogOfAnotherVersionIsLeftAlone) {
   }
 }
 
-TEST(Journal, ExistsOnceItWasCreated) {
+TEST(Journal, exists_once_it_was_created) {
   const TemporaryFolder folder;
   EXPECT_FALSE(Journal::exists(folder / "journal"));
   EXPECT_FALSE(Journal::exists(folder.path()));
@@ -334,7 +334,7 @@ TEST(Journal, ExistsOnceItWasCreated) {
   EXPECT_TRUE(names(refusal([&] { opened(folder / "nowhere"); }), "snapshot"));
 }
 
-TEST(Journal, ModelsOutsideOfItAreRefused) {
+TEST(Journal, models_outside_of_it_are_refused) {
   const TemporaryFolder folder;
   JournalPair pair(folder / "journal", first_snapshot(4), 1);
   pair.rounds(2);
@@ -392,7 +392,7 @@ JournalModel cut_to(const JournalModel& model, std::size_t events) {
   return cut;
 }
 
-TEST(Journal, ALogCutAnywhereEndsWithItsLastMemberOrVerdict) {
+TEST(Journal, a_log_cut_anywhere_ends_with_its_last_member_or_verdict) {
   const TemporaryFolder folder;
   JournalPair pair(folder / "journal", first_snapshot(9), 5);
   fill(pair);
@@ -427,7 +427,7 @@ TEST(Journal, ALogCutAnywhereEndsWithItsLastMemberOrVerdict) {
   }
 }
 
-TEST(Journal, AFlippedByteAnywhereIsTold) {
+TEST(Journal, a_flipped_byte_anywhere_is_told) {
   for (const bool more_ballots : {false, true}) {
     const TemporaryFolder folder;
     JournalPair pair(folder / "journal", first_snapshot(9), 6);
@@ -477,7 +477,7 @@ TEST(Journal, AFlippedByteAnywhereIsTold) {
   }
 }
 
-TEST(Journal, WholeRecordsThatDoNotFollowFromEachOtherAreTold) {
+TEST(Journal, whole_records_that_do_not_follow_from_each_other_are_told) {
   const TemporaryFolder folder;
   JournalPair pair(folder / "journal", first_snapshot(9), 14);
   pair.round();
@@ -515,7 +515,7 @@ TEST(Journal, WholeRecordsThatDoNotFollowFromEachOtherAreTold) {
   EXPECT_EQ(pair.model.difference(opened(folder / "journal")), "");
 }
 
-TEST(Journal, AFileThatIsCutLongerMissingOrAnothersIsTold) {
+TEST(Journal, a_file_that_is_cut_longer_missing_or_anothers_is_told) {
   const TemporaryFolder folder;
   JournalPair pair(folder / "journal", first_snapshot(9), 7);
   fill(pair);
@@ -566,7 +566,7 @@ TEST(Journal, AFileThatIsCutLongerMissingOrAnothersIsTold) {
 }
 
 // A log that lost its end looks torn; only the snapshot that was begun with it knows better.
-TEST(Journal, RoundsThatAnUnfinishedSnapshotKnowsOfAreMissed) {
+TEST(Journal, rounds_that_an_unfinished_snapshot_knows_of_are_missed) {
   const TemporaryFolder folder;
   JournalPair pair(folder / "journal", first_snapshot(9), 13);
   pair.rounds(3);
@@ -590,7 +590,7 @@ TEST(Journal, RoundsThatAnUnfinishedSnapshotKnowsOfAreMissed) {
   EXPECT_FALSE(fs::exists(folder / "journal/snapshot-3.bin"));
 }
 
-TEST(Journal, AVerdictDamagedSinceItWasOpenedIsTold) {
+TEST(Journal, a_verdict_damaged_since_it_was_opened_is_told) {
   const TemporaryFolder folder;
   JournalPair pair(folder / "journal", first_snapshot(9), 8);
   fill(pair);
@@ -615,14 +615,14 @@ TEST(Journal, AVerdictDamagedSinceItWasOpenedIsTold) {
   EXPECT_TRUE(names(refusal([&] { (void)pair.journal->snapshot(); }), snapshot.string()));
 }
 
-TEST(Journal, AVerdictThatIsNoneCannotBeStepped) {
+TEST(Journal, a_verdict_that_is_none_cannot_be_stepped) {
   const TemporaryFolder folder;
   JournalPair pair(folder / "journal", first_snapshot(3), 9);
   pair.journal->append(0, {}, Bytes(3));
   EXPECT_TRUE(names(refusal([&] { (void)pair.journal->model(1, kDelta); }), "the verdict of round 0"));
 }
 
-TEST(Journal, ASnapshotStaysReadableWhenItIsReplaced) {
+TEST(Journal, a_snapshot_stays_readable_when_it_is_replaced) {
   const TemporaryFolder folder;
   JournalPair pair(folder / "journal", first_snapshot(1000), 10);
   const auto reader = pair.journal->open_snapshot();
@@ -637,7 +637,7 @@ TEST(Journal, ASnapshotStaysReadableWhenItIsReplaced) {
   EXPECT_TRUE(std::equal(some.begin(), some.end(), parameters.begin() + 100));
 }
 
-TEST(Journal, VerdictsAreReadWhileRoundsGoOn) {
+TEST(Journal, verdicts_are_read_while_rounds_go_on) {
   const TemporaryFolder folder;
   JournalPair pair(folder / "journal", first_snapshot(200), 11);
   constexpr std::uint64_t kRounds = 120;
@@ -680,7 +680,7 @@ TEST(Journal, VerdictsAreReadWhileRoundsGoOn) {
   EXPECT_EQ(pair.difference(), "");
 }
 
-TEST(Journal, IsReadBesideItsWriter) {
+TEST(Journal, is_read_beside_its_writer) {
   const TemporaryFolder folder;
   JournalPair pair(folder / "journal", first_snapshot(50), 12);
   std::atomic<bool> done = false, failed = false;

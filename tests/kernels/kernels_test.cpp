@@ -175,7 +175,7 @@ class Pack : public testing::Test {
 using Numbers = testing::Types<float, double, std::uint16_t>;
 TYPED_TEST_SUITE(Pack, Numbers);
 
-TYPED_TEST(Pack, FiniteNumbersGiveTheirSigns) {
+TYPED_TEST(Pack, finite_numbers_give_their_signs) {
   EXPECT_TRUE(rc::check("zeros abstain, denormals do not", [] {
     const std::size_t n = arbitrary_size();
     auto source = arbitrary_source();
@@ -186,7 +186,7 @@ TYPED_TEST(Pack, FiniteNumbersGiveTheirSigns) {
   }));
 }
 
-TYPED_TEST(Pack, TheFirstBadNumberIsFound) {
+TYPED_TEST(Pack, the_first_bad_number_is_found) {
   EXPECT_TRUE(rc::check("wherever it is; the words before it are packed", [] {
     const std::size_t n = arbitrary_size();
     auto source = arbitrary_source();
@@ -205,7 +205,7 @@ TYPED_TEST(Pack, TheFirstBadNumberIsFound) {
   }));
 }
 
-TYPED_TEST(Pack, EveryPlaceOfAWord) {
+TYPED_TEST(Pack, every_place_of_a_word) {
   std::mt19937_64 source(1);
   for (std::size_t n = 1; n <= 200; ++n) {
     const std::vector<TypeParam> good = TestFixture::finite_numbers(source, n);
@@ -219,7 +219,7 @@ TYPED_TEST(Pack, EveryPlaceOfAWord) {
 }
 
 // All 65,536 bfloat16 numbers, against the floats they are the upper half of.
-TEST(PackBFloat16, EveryNumberLikeItsFloat) {
+TEST(PackBFloat16, every_number_like_its_float) {
   for (std::uint32_t bits = 0; bits < 65'536; ++bits) {
     const auto number = static_cast<std::uint16_t>(bits);
     const auto value = std::bit_cast<float>(bits << 16);
@@ -232,7 +232,7 @@ TEST(PackBFloat16, EveryNumberLikeItsFloat) {
   }
 }
 
-TEST(PackNothing, IsNothing) {
+TEST(PackNothing, is_nothing) {
   EXPECT_EQ(pack(static_cast<const float*>(nullptr), 0, nullptr, nullptr), 0U);
   EXPECT_EQ(pack(static_cast<const double*>(nullptr), 0, nullptr, nullptr), 0U);
   EXPECT_EQ(pack(static_cast<const std::uint16_t*>(nullptr), 0, nullptr, nullptr), 0U);
@@ -240,7 +240,7 @@ TEST(PackNothing, IsNothing) {
 
 // --- step ---
 
-TEST(Step, LikeEquation5) {
+TEST(Step, like_equation_5) {
   EXPECT_TRUE(rc::check("x - delta * u, bit for bit; an abstention keeps every bit", [] {
     const std::size_t n = arbitrary_size();
     auto source = arbitrary_source();
@@ -265,7 +265,7 @@ TEST(Step, LikeEquation5) {
   }));
 }
 
-TEST(Step, TouchesNothingPastN) {
+TEST(Step, touches_nothing_past_n) {
   for (const std::size_t n : kSizes) {
     std::vector<float> x(n + 64, 1.0F);
     const Vote verdict(Signs(n, 1));
@@ -297,7 +297,7 @@ std::pair<Vote, Vote> random_majority(std::size_t voters, std::size_t n, std::mt
   return {verdict, within(range, expected)};
 }
 
-TEST(Majority, LikeASumOfSigns) {
+TEST(Majority, like_a_sum_of_signs) {
   EXPECT_TRUE(rc::check("any number of ballots, any range", [] {
     const auto voters = *rc::gen::oneOf(rc::gen::inRange<std::size_t>(0, 131),
                                         rc::gen::element<std::size_t>(255, 256, 300, 511, 512, 513));
@@ -309,7 +309,7 @@ TEST(Majority, LikeASumOfSigns) {
 }
 
 // In words that do not begin a vector.
-TEST(Majority, EveryNumberOfBallots) {
+TEST(Majority, every_number_of_ballots) {
   for (std::size_t voters = 0; voters <= 130; ++voters) {
     const auto [verdict, expected] =
         random_majority(voters, 1'000, std::mt19937_64(voters), {voters % 3, 16 - voters % 5});
@@ -318,7 +318,7 @@ TEST(Majority, EveryNumberOfBallots) {
 }
 
 // More than a tile of the kernel's, from every word of a cache line to every other.
-TEST(Majority, EveryRange) {
+TEST(Majority, every_range) {
   for (const std::size_t voters : {1U, 4U, 15U})
     for (std::size_t first = 0; first <= 8; ++first)
       for (std::size_t last = 130; last <= 138; ++last) {
@@ -329,7 +329,7 @@ TEST(Majority, EveryRange) {
 }
 
 // Every possible outcome of M ballots: p say plus, q minus, the others abstain.
-TEST(Majority, EveryOutcome) {
+TEST(Majority, every_outcome) {
   for (const std::size_t voters :
        {1U, 2U, 3U, 4U, 7U, 8U, 15U, 16U, 31U, 32U, 63U, 64U, 70U, 127U, 128U, 130U}) {
     Signs expected;
@@ -406,7 +406,7 @@ std::int64_t sum_of_new(const Signs& y, const Signs& u, const Range& range) {
   return sum;
 }
 
-TEST(WeightedVote, LikeEquations3And4) {
+TEST(WeightedVote, like_equations_3_and_4) {
   EXPECT_TRUE(rc::check("the sign of the sum of weights, then the count, in any range", [] {
     const std::size_t n = arbitrary_size();
     const auto count = *rc::gen::inRange<std::size_t>(0, 131);
@@ -442,7 +442,7 @@ TEST(WeightedVote, LikeEquations3And4) {
 
 // Every count of every number of rounds up to 300, and of some larger ones: a vote of one worker
 // against another whose weight is known gives away each weight to the unit.
-TEST(WeightedVote, EveryWeight) {
+TEST(WeightedVote, every_weight) {
   const std::int16_t clip = clip_units(10);
   std::vector<std::uint32_t> all_rounds = {511, 512, 1'000, 4'095, 9'999, 16'384, 32'766};
   for (std::uint32_t rounds = 1; rounds <= 300; ++rounds) all_rounds.push_back(rounds);
@@ -480,7 +480,7 @@ TEST(WeightedVote, EveryWeight) {
 }
 
 // 300 workers at the largest clip sum to 609,300; one more that contradicts them all changes nothing.
-TEST(WeightedVote, UnanimousSumsDoNotOverflow) {
+TEST(WeightedVote, unanimous_sums_do_not_overflow) {
   constexpr std::size_t kN = 129;
   for (const std::size_t voters : {15U, 16U, 17U, 18U, 33U, 64U, 65U, 70U, 300U})
     for (const std::uint16_t half_errors : {0, 65'532})
@@ -499,7 +499,7 @@ TEST(WeightedVote, UnanimousSumsDoNotOverflow) {
 
 // --- count_half_errors ---
 
-TEST(CountHalfErrors, LikeEquation4) {
+TEST(CountHalfErrors, like_equation_4) {
   EXPECT_TRUE(rc::check("1 - Y * U more, inside the range alone, and their sums", [] {
     const std::size_t n = arbitrary_size();
     const auto count = *rc::gen::inRange<std::size_t>(0, 20);
@@ -526,7 +526,7 @@ TEST(CountHalfErrors, LikeEquation4) {
   }));
 }
 
-TEST(CountHalfErrors, EveryPair) {
+TEST(CountHalfErrors, every_pair) {
   for (const int y : {-1, 0, 1})
     for (const int u : {-1, 0, 1}) {
       std::vector<Worker> workers = {{Signs(64, y), Vote(Signs(64, y)), CountList(64, 10), 100}};

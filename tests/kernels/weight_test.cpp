@@ -12,7 +12,7 @@
 namespace signvote {
 namespace {
 
-TEST(Weight, TheUpperHalfOfAFloat) {
+TEST(Weight, the_upper_half_of_a_float) {
   for (std::uint32_t x = 0; x <= 65535; ++x)
     ASSERT_EQ(float_bits(static_cast<std::uint16_t>(x)),
               static_cast<std::int16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(x)) >> 16))
@@ -21,7 +21,7 @@ TEST(Weight, TheUpperHalfOfAFloat) {
 
 // weight is a difference of two logarithms, rounded once, so the bound on it follows from the error of
 // each: all 65,535 of them are looked at, and with them every (c, t).
-TEST(Weight, StaysWithinTheDocumentedBoundOfTheExactLlr) {
+TEST(Weight, stays_within_the_documented_bound_of_the_exact_llr) {
   double above = 0;
   double below = 0;
   for (std::uint32_t x = 1; x <= 65535; ++x) {
@@ -36,7 +36,7 @@ TEST(Weight, StaysWithinTheDocumentedBoundOfTheExactLlr) {
   RecordProperty("largest_error_nats", std::to_string((above + below + 0.5) * kNatsPerUnit));
 }
 
-TEST(Weight, MatchesTheLlrDirectlyForManyCounts) {
+TEST(Weight, matches_the_llr_directly_for_many_counts) {
   const std::int16_t clip = clip_units(10);
   for (const std::uint32_t rounds : {1U, 2U, 3U, 7U, 100U, 150U, 1000U, 9999U, 32766U}) {
     for (std::uint32_t c = 0; c <= 2 * rounds; ++c) {
@@ -48,7 +48,7 @@ TEST(Weight, MatchesTheLlrDirectlyForManyCounts) {
   }
 }
 
-TEST(Weight, IsAntisymmetricAndZeroAtOneHalf) {
+TEST(Weight, is_antisymmetric_and_zero_at_one_half) {
   const std::int16_t clip = clip_units(10);
   for (const std::uint32_t rounds : {1U, 5U, 100U, 777U, 32766U}) {
     EXPECT_EQ(weight(static_cast<std::uint16_t>(rounds), rounds, clip), 0);
@@ -58,7 +58,7 @@ TEST(Weight, IsAntisymmetricAndZeroAtOneHalf) {
   }
 }
 
-TEST(Weight, NeverPassesTheClip) {
+TEST(Weight, never_passes_the_clip) {
   for (const double clip : {0.01, 1.0, 3.5, 10.0, kMaxClip}) {
     const std::int16_t units = clip_units(clip);
     EXPECT_NEAR(units * kNatsPerUnit, clip, kNatsPerUnit);

@@ -55,7 +55,7 @@ std::vector<std::uint8_t> moved(const LabelledImages& images, const Pick& pick) 
   return out;
 }
 
-TEST(Batch, EachPixelLikeItsTwin) {
+TEST(Batch, each_pixel_like_its_twin) {
   EXPECT_TRUE(rc::check("shifted, mirrored, normalised by channel", [] {
     const Dataset dataset = arbitrary_dataset();
     const LabelledImages& images = dataset.train;
@@ -86,7 +86,7 @@ TEST(Batch, EachPixelLikeItsTwin) {
   }));
 }
 
-TEST(Batch, ChannelsAreLastInMemory) {
+TEST(Batch, channels_are_last_in_memory) {
   EXPECT_TRUE(rc::check("and nothing lies between images", [] {
     const Dataset dataset = arbitrary_dataset();
     const std::vector<Pick> picks(3);
@@ -99,7 +99,7 @@ TEST(Batch, ChannelsAreLastInMemory) {
   }));
 }
 
-TEST(Batch, MnistsBlackAndWhite) {
+TEST(Batch, mnists_black_and_white) {
   Dataset dataset;
   dataset.mean = {0.1307F};
   dataset.deviation = {0.3081F};

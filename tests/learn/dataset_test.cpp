@@ -81,14 +81,14 @@ std::string refusal(const Call& call) {
   return "accepted";
 }
 
-TEST(Dataset, MnistRoundTrip) {
+TEST(Dataset, mnist_round_trip) {
   EXPECT_TRUE(rc::check("what is written as IDX is parsed back", [] {
     const LabelledImages images = mnist_images();
     RC_ASSERT(same(parse(idx_images(images), idx_labels(images)), images));
   }));
 }
 
-TEST(Dataset, Cifar10RoundTrip) {
+TEST(Dataset, cifar10_round_trip) {
   EXPECT_TRUE(rc::check("batches are parsed back, one after the other", [] {
     const LabelledImages first = cifar10_images();
     const LabelledImages second = cifar10_images();
@@ -103,7 +103,7 @@ TEST(Dataset, Cifar10RoundTrip) {
   }));
 }
 
-TEST(Dataset, EveryTruncationIsRefused) {
+TEST(Dataset, every_truncation_is_refused) {
   LabelledImages images{.channels = 1, .height = 28, .width = 28, .pixels = {}, .labels = {3, 9}};
   images.pixels.assign(2 * kMnistPixels, 7);
   const Bytes pixels = idx_images(images);
@@ -127,7 +127,7 @@ TEST(Dataset, EveryTruncationIsRefused) {
   }
 }
 
-TEST(Dataset, AByteTooManyIsRefused) {
+TEST(Dataset, a_byte_too_many_is_refused) {
   EXPECT_TRUE(rc::check("a longer file is refused", [] {
     const LabelledImages images = mnist_images();
     Bytes pixels = idx_images(images);
@@ -137,7 +137,7 @@ TEST(Dataset, AByteTooManyIsRefused) {
   }));
 }
 
-TEST(Dataset, WrongMagicIsRefused) {
+TEST(Dataset, wrong_magic_is_refused) {
   EXPECT_TRUE(rc::check("any other first word is refused", [] {
     const LabelledImages images = mnist_images();
     Bytes pixels = idx_images(images);
@@ -156,7 +156,7 @@ TEST(Dataset, WrongMagicIsRefused) {
             "'the-labels' is an image file where a label file was expected");
 }
 
-TEST(Dataset, LabelsOutOfRangeAreRefused) {
+TEST(Dataset, labels_out_of_range_are_refused) {
   EXPECT_TRUE(rc::check("a label of 10 or more is refused, wherever it is", [] {
     const auto label = *rc::gen::inRange(10, 256);
     LabelledImages images = mnist_images();
@@ -174,7 +174,7 @@ TEST(Dataset, LabelsOutOfRangeAreRefused) {
   }));
 }
 
-TEST(Dataset, CountsThatDisagreeAreRefused) {
+TEST(Dataset, counts_that_disagree_are_refused) {
   EXPECT_TRUE(rc::check("images and labels of different number are refused", [] {
     const LabelledImages a = mnist_images();
     const LabelledImages b = mnist_images();
@@ -185,7 +185,7 @@ TEST(Dataset, CountsThatDisagreeAreRefused) {
   }));
 }
 
-TEST(Dataset, HeadersThatLieAreRefused) {
+TEST(Dataset, headers_that_lie_are_refused) {
   const Bytes labels = idx({0x801, 1}, std::vector<std::uint8_t>{1});
   const std::vector<std::uint8_t> pixels(kMnistPixels);
   EXPECT_EQ(refusal([&] {
@@ -208,7 +208,7 @@ TEST(Dataset, HeadersThatLieAreRefused) {
             std::string::npos);
 }
 
-TEST(Dataset, AnyBytesAreSafe) {
+TEST(Dataset, any_bytes_are_safe) {
   EXPECT_TRUE(rc::check("random bytes are parsed or refused", [](const std::vector<std::uint8_t>& a,
                                                                  const std::vector<std::uint8_t>& b) {
     const auto bytes = [](const std::vector<std::uint8_t>& from) { return std::as_bytes(std::span(from)); };
@@ -232,7 +232,7 @@ void write_mnist(const fs::path& folder, const LabelledImages& train, const Labe
   write_file_atomically(folder / ("t10k-labels" + mark + "idx1-ubyte"), idx_labels(test));
 }
 
-TEST(Dataset, LoadsMnistInBothSpellings) {
+TEST(Dataset, loads_mnist_in_both_spellings) {
   EXPECT_TRUE(rc::check("load_dataset(mnist)", [] {
     const TemporaryFolder folder;
     const LabelledImages train = mnist_images();
@@ -246,7 +246,7 @@ TEST(Dataset, LoadsMnistInBothSpellings) {
   }));
 }
 
-TEST(Dataset, LoadsCifar10FromTheFolderOrItsSubfolder) {
+TEST(Dataset, loads_cifar10_from_the_folder_or_its_subfolder) {
   EXPECT_TRUE(rc::check("load_dataset(cifar10)", [] {
     const TemporaryFolder folder;
     const fs::path batches = *rc::gen::arbitrary<bool>() ? folder.path() : folder.path() / kCifar10Folder;
@@ -267,7 +267,7 @@ TEST(Dataset, LoadsCifar10FromTheFolderOrItsSubfolder) {
   }));
 }
 
-TEST(Dataset, ErrorsNameTheFileAndTheRemedy) {
+TEST(Dataset, errors_name_the_file_and_the_remedy) {
   const TemporaryFolder folder;
   EXPECT_THROW(load_dataset("imagenet", folder.path()), ConfigError);
   const auto load = [&](const std::string& name, const fs::path& from) {

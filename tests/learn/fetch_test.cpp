@@ -125,7 +125,7 @@ Outcome fetch_from(const std::string& name, const fs::path& into, const fs::path
   return fetch({.name = name, .into = into, .from = from, .mirror = {}, .say = {}, .sha256 = sha256});
 }
 
-TEST(FetchFrom, TakesMnistPlainZippedAndDotted) {
+TEST(FetchFrom, takes_mnist_plain_zipped_and_dotted) {
   const Files files = small_mnist();
   for (unsigned run = 0; run < 8; ++run) {  // so that each file is spelled each way
     const TemporaryFolder folder;
@@ -150,7 +150,7 @@ TEST(FetchFrom, TakesMnistPlainZippedAndDotted) {
   }
 }
 
-TEST(FetchFrom, TakesCifar10FromItsFolderOrTheArchive) {
+TEST(FetchFrom, takes_cifar10_from_its_folder_or_the_archive) {
   const Files files = small_cifar10();
   for (const std::string form : {"flat", "folder", "archive"}) {
     const TemporaryFolder folder;
@@ -170,7 +170,7 @@ TEST(FetchFrom, TakesCifar10FromItsFolderOrTheArchive) {
   }
 }
 
-TEST(FetchFrom, AGoodCopyIsLeftAlone) {
+TEST(FetchFrom, a_good_copy_is_left_alone) {
   const TemporaryFolder folder;
   write(folder / "mnist", small_mnist());
   const Outcome outcome = fetch_from("mnist", folder / "mnist", folder / "missing");
@@ -180,7 +180,7 @@ TEST(FetchFrom, AGoodCopyIsLeftAlone) {
   EXPECT_EQ(read(folder / "mnist"), small_mnist());
 }
 
-TEST(FetchFrom, ADamagedCopyIsReplacedOnlyBySuccess) {
+TEST(FetchFrom, a_damaged_copy_is_replaced_only_by_success) {
   for (const std::string victim : kMnistFiles)
     for (const bool missing : {false, true}) {
       const TemporaryFolder folder;
@@ -207,7 +207,7 @@ TEST(FetchFrom, ADamagedCopyIsReplacedOnlyBySuccess) {
     }
 }
 
-TEST(FetchFrom, AFailureLeavesNothing) {
+TEST(FetchFrom, a_failure_leaves_nothing) {
   const TemporaryFolder folder;
   write(folder / "empty", {});
   write(folder / "file", {{"x", "y"}});
@@ -236,7 +236,7 @@ TEST(FetchFrom, AFailureLeavesNothing) {
   EXPECT_TRUE(has(failure("cifar10", "archive"), "cannot unpack"));
 }
 
-TEST(FetchFrom, NeverReplacesOtherFiles) {
+TEST(FetchFrom, never_replaces_other_files) {
   const TemporaryFolder folder;
   write(folder / "from", small_mnist());
   Files mixed = small_mnist();
@@ -249,7 +249,7 @@ TEST(FetchFrom, NeverReplacesOtherFiles) {
   EXPECT_TRUE(has(fetch_from("mnist", folder / "home/diary.txt", folder / "from").error, "not a folder"));
 }
 
-TEST(FetchFrom, WhatAKilledFetchLeftIsCleared) {
+TEST(FetchFrom, what_a_killed_fetch_left_is_cleared) {
   const TemporaryFolder folder;
   write(folder / "from", small_mnist());
   write(folder / "mnist.fetching", {{"junk", "junk"}});
@@ -260,7 +260,7 @@ TEST(FetchFrom, WhatAKilledFetchLeftIsCleared) {
   EXPECT_EQ(folder.names(), (std::set<std::string>{"from", "mnist"}));
 }
 
-TEST(FetchFrom, ManyAtOnceTakeTurns) {
+TEST(FetchFrom, many_at_once_take_turns) {
   const TemporaryFolder folder;
   write(folder / "from", small_mnist());
   std::vector<Outcome> outcomes(8);
@@ -277,7 +277,7 @@ TEST(FetchFrom, ManyAtOnceTakeTurns) {
   EXPECT_EQ(folder.names(), (std::set<std::string>{"from", "mnist"}));
 }
 
-TEST(Fetch, RefusesWhatMakesNoSense) {
+TEST(Fetch, refuses_what_makes_no_sense) {
   const TemporaryFolder folder;
   const auto ignore = [](const std::string&) {};
   EXPECT_THROW(
@@ -288,7 +288,7 @@ TEST(Fetch, RefusesWhatMakesNoSense) {
       ConfigError);
 }
 
-TEST(Fetch, CacheFolder) {
+TEST(Fetch, cache_folder) {
   ::setenv("HOME", "/home/someone", 1);
   ::setenv("XDG_CACHE_HOME", "/var/cache/someone", 1);
   EXPECT_EQ(dataset_cache_folder("mnist"), "/var/cache/someone/signvote/mnist");
@@ -381,14 +381,14 @@ class FetchMirror : public testing::Test {
   Server server{served};
 };
 
-TEST_F(FetchMirror, DownloadsMnist) {
+TEST_F(FetchMirror, downloads_mnist) {
   expect_success(run());
   EXPECT_EQ(server.requests().size(), 4U);
   EXPECT_FALSE(run().fetched);
   EXPECT_EQ(server.requests().size(), 0U);
 }
 
-TEST_F(FetchMirror, DownloadsCifar10) {
+TEST_F(FetchMirror, downloads_cifar10) {
   write(folder / kCifar10Folder, small_cifar10());
   ASSERT_EQ(run_process({"tar", "-czf", "all.tar.gz", kCifar10Folder}, folder / ".").exit_code, 0);
   const Files archive = {{"cifar-10-binary.tar.gz", read_text_file(folder / "all.tar.gz")}};
@@ -397,19 +397,19 @@ TEST_F(FetchMirror, DownloadsCifar10) {
   EXPECT_EQ(read(folder / "cifar10"), small_cifar10());
 }
 
-TEST_F(FetchMirror, ResumesAPart) {
+TEST_F(FetchMirror, resumes_a_part) {
   write_file_atomically(part(), std::string_view(served[kFirst]).substr(0, 1000));
   expect_success(run());
   EXPECT_EQ(server.requests()[0], kFirst + " bytes=1000-");
 }
 
-TEST_F(FetchMirror, TakesAPartThatIsComplete) {
+TEST_F(FetchMirror, takes_a_part_that_is_complete) {
   write_file_atomically(part(), served[kFirst]);
   expect_success(run());
   EXPECT_EQ(server.requests().size(), 4U);
 }
 
-TEST_F(FetchMirror, StartsAnewIfThePartIsWrong) {
+TEST_F(FetchMirror, starts_anew_if_the_part_is_wrong) {
   for (const std::size_t size : {std::size_t{1000}, served[kFirst].size(), std::size_t{100'000}}) {
     write_file_atomically(part(), noise(size, 99));
     expect_success(run());
@@ -420,14 +420,14 @@ TEST_F(FetchMirror, StartsAnewIfThePartIsWrong) {
   }
 }
 
-TEST_F(FetchMirror, StartsAnewIfTheServerSendsOnlyWholeFiles) {
+TEST_F(FetchMirror, starts_anew_if_the_server_sends_only_whole_files) {
   server.ranges = false;
   write_file_atomically(part(), std::string_view(served[kFirst]).substr(0, 1000));
   expect_success(run());
   EXPECT_EQ(server.requests()[1], kFirst);
 }
 
-TEST_F(FetchMirror, GoesOnAfterABrokenConnection) {
+TEST_F(FetchMirror, goes_on_after_a_broken_connection) {
   server.breaks = 2;
   expect_success(run());
   const std::vector<std::string> requests = server.requests();
@@ -436,7 +436,7 @@ TEST_F(FetchMirror, GoesOnAfterABrokenConnection) {
   EXPECT_EQ(requests[2], kFirst + " bytes=200-");
 }
 
-TEST_F(FetchMirror, KeepsThePartOfADownloadThatFails) {
+TEST_F(FetchMirror, keeps_the_part_of_a_download_that_fails) {
   server.breaks = 1000;
   const Outcome failed = run();
   EXPECT_TRUE(has(failed.error, server.address())) << failed.error;
@@ -450,7 +450,7 @@ TEST_F(FetchMirror, KeepsThePartOfADownloadThatFails) {
   EXPECT_EQ(server.requests()[0], kFirst + " bytes=" + std::to_string(have) + "-");
 }
 
-TEST_F(FetchMirror, RefusesAWrongHash) {
+TEST_F(FetchMirror, refuses_a_wrong_hash) {
   Files expected = sha256_of(files);
   expected["t10k-labels-idx1-ubyte"] = std::string(64, '0');
   const Outcome outcome = fetch_mirror("mnist", folder / "mnist", server.address(), expected);
@@ -461,20 +461,20 @@ TEST_F(FetchMirror, RefusesAWrongHash) {
   EXPECT_TRUE(has(fetch_mirror("mnist", folder / "mnist", server.address(), {}).error, "SHA-256 is wrong"));
 }
 
-TEST_F(FetchMirror, NamesWhatTheServerLacks) {
+TEST_F(FetchMirror, names_what_the_server_lacks) {
   const Outcome outcome = fetch_mirror("cifar10", folder / "cifar10", server.address(), {});
   EXPECT_TRUE(has(outcome.error, server.address() + ": ") && has(outcome.error, "404")) << outcome.error;
   EXPECT_TRUE(folder.names().empty());
 }
 
-TEST_F(FetchMirror, OnlyHttpIsSpoken) {
+TEST_F(FetchMirror, only_http_is_spoken) {
   write(folder / "served", served);
   const std::string url = "file://" + (folder / "served").string();
   EXPECT_NE(fetch_mirror("mnist", folder / "mnist", url, sha256_of(files)).error, "");
   EXPECT_EQ(folder.names(), std::set<std::string>{"served"});
 }
 
-TEST_F(FetchMirror, EveryBeginningCanBeResumed) {
+TEST_F(FetchMirror, every_beginning_can_be_resumed) {
   const std::string content = noise(5000, 3);
   Server mirror({{"file", content}});
   EXPECT_TRUE(rc::check("a part of any length, of this file or another", [&] {
@@ -492,7 +492,7 @@ TEST_F(FetchMirror, EveryBeginningCanBeResumed) {
   }));
 }
 
-TEST_F(FetchMirror, TellsOfALargeFile) {
+TEST_F(FetchMirror, tells_of_a_large_file) {
   const std::string content(21'000'000, 'x');
   Server mirror({{"large", content}});
   std::vector<std::string> said;

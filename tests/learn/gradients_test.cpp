@@ -125,7 +125,7 @@ class GradientsTest : public testing::Test {
   GradientsTest() { use_one_torch_thread(); }
 };
 
-TEST_F(GradientsTest, LikeEquation2InMicroBatches) {
+TEST_F(GradientsTest, like_equation_2_in_micro_batches) {
   const Dataset dataset = small_dataset(1, 16);
   const std::vector<std::uint32_t> batches = {100, 1, 16, 17, 64, 3};
   Stage stage(dataset, "cnn", options_for(dataset, batches, 16), 2);
@@ -140,7 +140,7 @@ TEST_F(GradientsTest, LikeEquation2InMicroBatches) {
   }
 }
 
-TEST_F(GradientsTest, AWorkersGradientDoesNotDependOnWhoElseIsHosted) {
+TEST_F(GradientsTest, a_workers_gradient_does_not_depend_on_who_else_is_hosted) {
   const Dataset dataset = small_dataset(1, 16);
   GradientOptions options = options_for(dataset, {20, 3, 9}, 8);
   Stage all(dataset, "cnn", options, 2);
@@ -157,7 +157,7 @@ TEST_F(GradientsTest, AWorkersGradientDoesNotDependOnWhoElseIsHosted) {
   EXPECT_EQ(reports, 2);
 }
 
-TEST_F(GradientsTest, AChangedBatchIsAsIfItHadAlwaysBeenSo) {
+TEST_F(GradientsTest, a_changed_batch_is_as_if_it_had_always_been_so) {
   const Dataset dataset = small_dataset(1, 16);
   Stage changed(dataset, "cnn", options_for(dataset, {20, 3}, 8), 2);
   const auto before = changed.compute(2, 5);
@@ -170,7 +170,7 @@ TEST_F(GradientsTest, AChangedBatchIsAsIfItHadAlwaysBeenSo) {
   EXPECT_TRUE(changed.compute(2, 5) == before);
 }
 
-TEST_F(GradientsTest, MovedImagesAreUsed) {
+TEST_F(GradientsTest, moved_images_are_used) {
   Dataset dataset = small_dataset(3, 16);
   dataset.augment = true;
   Stage stage(dataset, "cnn", options_for(dataset, {40, 5}, 16), 2);
@@ -179,7 +179,7 @@ TEST_F(GradientsTest, MovedImagesAreUsed) {
   expect_multiple(computed.gradients[1], stage.plain(1, 7).first, 5);
 }
 
-TEST_F(GradientsTest, TheSameBitsOnAnyNumberOfThreads) {
+TEST_F(GradientsTest, the_same_bits_on_any_number_of_threads) {
   const Dataset dataset = small_dataset(1, 16);
   const std::vector<std::uint32_t> batches = {5, 90, 1, 64, 33, 2, 2};
   const GradientOptions options = options_for(dataset, batches, 8);
@@ -192,7 +192,7 @@ TEST_F(GradientsTest, TheSameBitsOnAnyNumberOfThreads) {
   }
 }
 
-TEST_F(GradientsTest, ARoundDependsOnNoOther) {
+TEST_F(GradientsTest, a_round_depends_on_no_other) {
   const Dataset dataset = small_dataset(1, 16);
   const GradientOptions options = options_for(dataset, {20, 7}, 8);
   Stage stage(dataset, "cnn", options, 2);
@@ -202,7 +202,7 @@ TEST_F(GradientsTest, ARoundDependsOnNoOther) {
 }
 
 // Its statistics are the batch's: cut into pieces, it would be another gradient.
-TEST_F(GradientsTest, BatchNormTakesABatchWhole) {
+TEST_F(GradientsTest, batch_norm_takes_a_batch_whole) {
   const Dataset dataset = small_dataset(3, 8);
   const std::vector<std::uint32_t> batches = {24, 5, 2};
   Stage whole(dataset, "resnet20", options_for(dataset, batches, 1000), 1);
@@ -215,7 +215,7 @@ TEST_F(GradientsTest, BatchNormTakesABatchWhole) {
   }
 }
 
-TEST_F(GradientsTest, AnExceptionOfReadyComesOutAndTheNextRoundIsRight) {
+TEST_F(GradientsTest, an_exception_of_ready_comes_out_and_the_next_round_is_right) {
   const Dataset dataset = small_dataset(1, 16);
   const std::vector<std::uint32_t> batches = {48, 3, 40, 1, 2};
   for (const std::size_t threads : {1U, 2U, 4U}) {
@@ -237,7 +237,7 @@ TEST_F(GradientsTest, AnExceptionOfReadyComesOutAndTheNextRoundIsRight) {
 }
 
 // Threads that wait for a part to be added must be woken when it fails. Torch refuses a label of 200.
-TEST_F(GradientsTest, AFailedPartIsNotWaitedFor) {
+TEST_F(GradientsTest, a_failed_part_is_not_waited_for) {
   Dataset dataset = small_dataset(1, 16, 48);
   const GradientOptions options = options_for(dataset, {48, 2}, 4);
   for (const std::size_t threads : {1U, 2U, 4U}) {
@@ -275,7 +275,7 @@ class Draw : public GradientsTest {
   Replicas replicas_{"cnn", dataset_.train, 10, 0, 1};
 };
 
-TEST_F(Draw, DifferentSamplesOfTheWorkersOwn) {
+TEST_F(Draw, different_samples_of_the_workers_own) {
   EXPECT_TRUE(rc::check("B_m of D_m, and the same again", [this](std::uint64_t seed, std::uint64_t round) {
     GradientOptions options;
     options.seed = seed;
@@ -297,7 +297,7 @@ TEST_F(Draw, DifferentSamplesOfTheWorkersOwn) {
   }));
 }
 
-TEST_F(Draw, DependsOnSeedWorkerAndRound) {
+TEST_F(Draw, depends_on_seed_worker_and_round) {
   EXPECT_TRUE(
       rc::check("each of them alone changes the samples", [this](std::uint64_t seed, std::uint32_t round) {
         GradientOptions options;
@@ -313,7 +313,7 @@ TEST_F(Draw, DependsOnSeedWorkerAndRound) {
       }));
 }
 
-TEST_F(Draw, EverySampleIsDrawnInTime) {
+TEST_F(Draw, every_sample_is_drawn_in_time) {
   GradientOptions options;
   options.batches = {10};
   options.shares = {std::vector<std::uint32_t>(50)};
@@ -324,7 +324,7 @@ TEST_F(Draw, EverySampleIsDrawnInTime) {
   EXPECT_EQ(seen.size(), 50U);
 }
 
-TEST_F(Draw, ImagesMoveByUpToFourPixelsIfTheDataSetSaysSo) {
+TEST_F(Draw, images_move_by_up_to_four_pixels_if_the_data_set_says_so) {
   GradientOptions options;
   options.batches = {1000};
   options.shares = {std::vector<std::uint32_t>(1000)};

@@ -93,7 +93,7 @@ class Models : public testing::Test {
 };
 class Evaluate : public Models {};
 
-TEST_F(Models, ParameterCounts) {
+TEST_F(Models, parameter_counts) {
   EXPECT_EQ(parameter_count("cnn", kMnist), 582'026);  // the paper's
   EXPECT_EQ(parameter_count("cnn", kCifar10),
             (32 * 3 * 25 + 32) + (64 * 32 * 25 + 64) + (512 * 64 * 5 * 5 + 512) + (10 * 512 + 10));
@@ -109,7 +109,7 @@ TEST_F(Models, ParameterCounts) {
   EXPECT_EQ(resnet(9), 853'018);
 }
 
-TEST_F(Models, EqualSeedsGiveEqualParameters) {
+TEST_F(Models, equal_seeds_give_equal_parameters) {
   for (const char* model : kModelNames) {
     const auto of_seed = [model](std::uint64_t seed) {
       return bits_of(make_net(model, shape(3, 16), 10, seed)->parameters());
@@ -119,7 +119,7 @@ TEST_F(Models, EqualSeedsGiveEqualParameters) {
   }
 }
 
-TEST_F(Models, WhatCannotBeMadeIsRefused) {
+TEST_F(Models, what_cannot_be_made_is_refused) {
   EXPECT_THROW(make_net("vgg", kMnist, 10, 0), ConfigError);
   EXPECT_THROW(make_net("cnn", shape(1, 15), 10, 0), ConfigError);
   LabelledImages oblong = shape(1, 28);
@@ -128,13 +128,13 @@ TEST_F(Models, WhatCannotBeMadeIsRefused) {
   EXPECT_NO_THROW(make_net("cnn", shape(1, 16), 10, 0)->forward(torch::zeros({2, 1, 16, 16})));
 }
 
-TEST_F(Models, OnlyTheResNetsUseBatchNorm) {
+TEST_F(Models, only_the_resnets_use_batch_norm) {
   EXPECT_FALSE(uses_batch_norm(*make_net("cnn", kMnist, 10, 0)));
   EXPECT_TRUE(uses_batch_norm(*make_net("resnet20", kCifar10, 10, 0)));
 }
 
 // The paper's order: convolution, ReLU, pooling.
-TEST_F(Models, CnnIsThePapersNetwork) {
+TEST_F(Models, cnn_is_the_papers_network) {
   for (const LabelledImages& images : {kMnist, kCifar10}) {
     const auto net = make_net("cnn", images, 10, 5);
     const auto p = net->named_parameters();
@@ -152,7 +152,7 @@ TEST_F(Models, CnnIsThePapersNetwork) {
 
 // He et al., section 4.2: where the picture halves, the shortcut takes every second pixel and puts
 // zeros around the channels.
-TEST_F(Models, ResNetIsHesNetwork) {
+TEST_F(Models, resnet_is_hes_network) {
   const auto net = make_net("resnet20", kCifar10, 10, 5);
   {
     const torch::NoGradGuard no_grad;  // or BatchNorm's scales are all 1, and its offsets 0
@@ -189,7 +189,7 @@ TEST_F(Models, ResNetIsHesNetwork) {
   EXPECT_TRUE(torch::allclose(net->forward(input), expected, 1e-3, 1e-3));
 }
 
-TEST_F(Models, ReplicasShareTheirParameters) {
+TEST_F(Models, replicas_share_their_parameters) {
   for (const char* model : {"cnn", "resnet20"}) {
     Replicas replicas(model, shape(3, 16), 10, 4, 3);
     EXPECT_EQ(replicas.count(), 3U);
@@ -205,7 +205,7 @@ TEST_F(Models, ReplicasShareTheirParameters) {
   }
 }
 
-TEST_F(Models, ReplicasHaveTheirOwnGradients) {
+TEST_F(Models, replicas_have_their_own_gradients) {
   Replicas replicas("cnn", shape(1, 16), 10, 4, 3);
   replicas.net(1).forward(torch::randn({4, 1, 16, 16})).sum().backward();
   EXPECT_EQ(replicas.gradient(1).numel(), static_cast<std::int64_t>(replicas.size()));
@@ -217,7 +217,7 @@ TEST_F(Models, ReplicasHaveTheirOwnGradients) {
   EXPECT_EQ(bits_of(gradients), bits_of(replicas.gradient(1)));
 }
 
-TEST_F(Models, CoordinatesAreNamedByTheirParameter) {
+TEST_F(Models, coordinates_are_named_by_their_parameter) {
   Replicas replicas("cnn", shape(1, 16), 10, 4, 1);
   std::size_t at = 0;
   for (const auto& parameter : replicas.net(0).named_parameters()) {
@@ -250,7 +250,7 @@ struct Stage {
   }
 };
 
-TEST_F(Evaluate, LikePlainTorch) {
+TEST_F(Evaluate, like_plain_torch) {
   for (const char* model : {"cnn", "resnet20"}) {
     Stage stage(model, 2);
     const Evaluation result = evaluate(stage.dataset, stage.replicas, stage.pool);
@@ -273,7 +273,7 @@ TEST_F(Evaluate, LikePlainTorch) {
 }
 
 // Shuffled and cut anywhere, the parts' confusions add up to the whole's: nobody's result has changed.
-TEST_F(Evaluate, AnImagesResultDependsOnNoOther) {
+TEST_F(Evaluate, an_images_result_depends_on_no_other) {
   for (const char* model : {"cnn", "resnet20"}) {
     Stage stage(model, 2);
     const Evaluation whole = evaluate(stage.dataset, stage.replicas, stage.pool);
@@ -310,7 +310,7 @@ TEST_F(Evaluate, AnImagesResultDependsOnNoOther) {
   }
 }
 
-TEST_F(Evaluate, TheSameOnAnyNumberOfThreads) {
+TEST_F(Evaluate, the_same_on_any_number_of_threads) {
   for (const char* model : {"cnn", "resnet20"}) {
     Stage alone(model, 1);
     const Evaluation expected = evaluate(alone.dataset, alone.replicas, alone.pool);
@@ -326,7 +326,7 @@ TEST_F(Evaluate, TheSameOnAnyNumberOfThreads) {
   }
 }
 
-TEST_F(Evaluate, StatisticsAreEstimatedAnew) {
+TEST_F(Evaluate, statistics_are_estimated_anew) {
   Stage stage("resnet20", 2);
   const auto parameters = bits_of(stage.replicas);
   const auto statistics = bits_of(stage.replicas.net(0).buffers());
@@ -341,7 +341,7 @@ TEST_F(Evaluate, StatisticsAreEstimatedAnew) {
 }
 
 // So small a training set is one batch, and the first layer's statistics can be had directly.
-TEST_F(Evaluate, StatisticsAreThoseOfTheTrainingSet) {
+TEST_F(Evaluate, statistics_are_those_of_the_training_set) {
   const Dataset dataset = random_dataset(3, 8, 40, 1);
   ThreadPool pool(2, use_one_torch_thread);
   Replicas replicas("resnet20", dataset.train, 10, 6, 2);
@@ -403,7 +403,7 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-TEST_F(StateFile, ComesBackBitForBit) {
+TEST_F(StateFile, comes_back_bit_for_bit) {
   for (const char* model : {"cnn", "resnet20"}) {
     Replicas saved(model, shape(3, 16), 10, 1, 2);
     for (auto& buffer : saved.net(1).buffers())
@@ -420,7 +420,7 @@ TEST_F(StateFile, ComesBackBitForBit) {
   }
 }
 
-TEST_F(StateFile, AMisfitIsNamedAndChangesNothing) {
+TEST_F(StateFile, a_misfit_is_named_and_changes_nothing) {
   Tiny net;
   const auto before = bits_of(net.parameters());
   const auto refuses = [&](const State& state, const std::string& what) {
@@ -443,7 +443,7 @@ TEST_F(StateFile, AMisfitIsNamedAndChangesNothing) {
   EXPECT_NE(bits_of(net.parameters()), before);
 }
 
-TEST_F(StateFile, OtherModelsFilesAreRefused) {
+TEST_F(StateFile, other_models_files_are_refused) {
   save_model(*make_net("cnn", kMnist, 10, 0), path());
   const auto other = make_net("cnn", kCifar10, 10, 0);
   const std::string message = refusal([&] { load_model(*other, path()); });
@@ -454,7 +454,7 @@ TEST_F(StateFile, OtherModelsFilesAreRefused) {
   EXPECT_TRUE(contains(refusal([&] { load_model(*small, path()); }), "it has 'layer1_3."));
 }
 
-TEST_F(StateFile, WhatIsNoStateIsRefused) {
+TEST_F(StateFile, what_is_no_state_is_refused) {
   Tiny net;
   const auto refuses = [&](const char* what) {
     const std::string message = refusal([&] { load_model(net, path()); });
@@ -481,7 +481,7 @@ TEST_F(StateFile, WhatIsNoStateIsRefused) {
   EXPECT_TRUE(contains(refusal([&] { load_model(net, path()); }), "No such file or directory"));
 }
 
-TEST_F(StateFile, RandomBytesAreRefused) {
+TEST_F(StateFile, random_bytes_are_refused) {
   Tiny net;
   EXPECT_TRUE(rc::check("with or without a zip's first bytes", [&](const std::string& bytes) {
     write(*rc::gen::element<std::string>("", "PK\3\4", "\x80\x02") + bytes);
@@ -489,7 +489,7 @@ TEST_F(StateFile, RandomBytesAreRefused) {
   }));
 }
 
-TEST_F(StateFile, TruncationsAreRefused) {
+TEST_F(StateFile, truncations_are_refused) {
   write_state(tiny_state());
   const std::string good = read_text_file(path());
   Tiny net;
@@ -501,7 +501,7 @@ TEST_F(StateFile, TruncationsAreRefused) {
 }
 
 // torch itself loads most of these, some with other values, and crashes on a few.
-TEST_F(StateFile, AFlippedBitIsRefusedOrHarmless) {
+TEST_F(StateFile, a_flipped_bit_is_refused_or_harmless) {
   const State state = tiny_state();
   write_state(state);
   const std::string good = read_text_file(path());
@@ -521,7 +521,7 @@ TEST_F(StateFile, AFlippedBitIsRefusedOrHarmless) {
   EXPECT_GT(refused, good.size() / 4);
 }
 
-TEST_F(StateFile, EachModelAndDataSetIsFound) {
+TEST_F(StateFile, each_model_and_data_set_is_found) {
   for (const std::string model : kModelNames)
     for (const std::string dataset : kDatasetNames) {
       save_model(*make_net(model, dataset == "mnist" ? kMnist : kCifar10, 10, 3), path());

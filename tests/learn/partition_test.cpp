@@ -67,7 +67,7 @@ double mean_entropy(const Shares& shares, const Labels& labels) {
   return sum / static_cast<double>(shares.size());
 }
 
-TEST(Partition, IidIsDisjointCoversAllAndIsEven) {
+TEST(Partition, iid_is_disjoint_covers_all_and_is_even) {
   EXPECT_TRUE(rc::check("iid", [](std::uint64_t seed) {
     const Labels labels = arbitrary_labels();
     const std::size_t workers = arbitrary_workers();
@@ -82,14 +82,14 @@ TEST(Partition, IidIsDisjointCoversAllAndIsEven) {
 }
 
 // A share of neighbours would hold few labels of a sorted data set.
-TEST(Partition, IidShufflesFirst) {
+TEST(Partition, iid_shuffles_first) {
   Labels labels = even_labels(3000);
   std::sort(labels.begin(), labels.end());
   for (const auto& share : partition("iid", labels, kClasses, 10, 1))
     EXPECT_EQ(labels_in(share, labels).size(), kClasses);
 }
 
-TEST(Partition, SharedGivesAllToEach) {
+TEST(Partition, shared_gives_all_to_each) {
   EXPECT_TRUE(rc::check("shared", [](std::uint64_t seed) {
     const Labels labels = arbitrary_labels();
     const std::size_t workers = arbitrary_workers();
@@ -102,7 +102,7 @@ TEST(Partition, SharedGivesAllToEach) {
   }));
 }
 
-TEST(Partition, FewLabelsAWorkerAndThoseWholly) {
+TEST(Partition, few_labels_a_worker_and_those_wholly) {
   EXPECT_TRUE(rc::check("labels:K", [](std::uint64_t seed) {
     const Labels labels = arbitrary_labels();
     const std::size_t workers = arbitrary_workers();
@@ -122,7 +122,7 @@ TEST(Partition, FewLabelsAWorkerAndThoseWholly) {
   }));
 }
 
-TEST(Partition, FewLabelsAreExactlyKAndDealtEvenly) {
+TEST(Partition, few_labels_are_exactly_k_and_dealt_evenly) {
   const Labels labels = even_labels(5000);
   for (std::size_t k = 1; k <= kClasses; ++k)
     for (const std::size_t workers : {1U, 3U, 10U, 15U}) {
@@ -134,7 +134,7 @@ TEST(Partition, FewLabelsAreExactlyKAndDealtEvenly) {
     }
 }
 
-TEST(Partition, DirichletIsDisjointAndEqual) {
+TEST(Partition, dirichlet_is_disjoint_and_equal) {
   EXPECT_TRUE(rc::check("dirichlet:A", [](std::uint64_t seed) {
     const Labels labels = arbitrary_labels();
     const std::size_t workers = arbitrary_workers();
@@ -146,7 +146,7 @@ TEST(Partition, DirichletIsDisjointAndEqual) {
   }));
 }
 
-TEST(Partition, DirichletGoesFromFewLabelsToAll) {
+TEST(Partition, dirichlet_goes_from_few_labels_to_all) {
   const Labels labels = even_labels(10'000);
   double before = 0;
   for (const char* a : {"0.01", "0.1", "1", "10", "1000"}) {
@@ -163,7 +163,7 @@ TEST(Partition, DirichletGoesFromFewLabelsToAll) {
   EXPECT_LT(mean_entropy(partition("dirichlet:0.01", labels, kClasses, 40, 0), labels), 0.6);
 }
 
-TEST(Partition, AFunctionOfItsArguments) {
+TEST(Partition, a_function_of_its_arguments) {
   const Labels labels = even_labels(600);
   for (const char* rule : kRules) {
     const Shares shares = partition(rule, labels, kClasses, 7, 5);
@@ -174,7 +174,7 @@ TEST(Partition, AFunctionOfItsArguments) {
   }
 }
 
-TEST(Partition, OneWorkerHoldsAll) {
+TEST(Partition, one_worker_holds_all) {
   const Labels labels = even_labels(100);
   for (const char* rule : {"iid", "shared", "labels:10", "dirichlet:1"})
     EXPECT_EQ(partition(rule, labels, kClasses, 1, 3)[0].size(), 100U) << rule;
@@ -194,7 +194,7 @@ bool refused(const std::string& rule, const std::string& allowed) {
   return refusal(rule).find("is '" + rule + "'; " + allowed) != std::string::npos;
 }
 
-TEST(Partition, OtherRulesAreRefusedWithWhatIsAllowed) {
+TEST(Partition, other_rules_are_refused_with_what_is_allowed) {
   for (const char* rule : kRules) EXPECT_EQ(refusal(rule), "accepted") << rule;
   for (const char* rule : {"", "IID", "iid ", "iid:2", "label:2", "labels", "dirichlet", ":", "random"})
     EXPECT_TRUE(refused(rule, "take iid, shared, labels:K or dirichlet:A")) << refusal(rule);

@@ -52,7 +52,7 @@ Number parse(const std::string& text) {
   return value;
 }
 
-TEST(Figure, CsvGivesBackEveryNumber) {
+TEST(Figure, csv_gives_back_every_number) {
   EXPECT_TRUE(rc::check("every point is one line that reads back to the same numbers", [] {
     const Figure figure = *any_figure();
     std::istringstream csv(figure_csv(figure));
@@ -81,7 +81,7 @@ TEST(Figure, CsvGivesBackEveryNumber) {
   }));
 }
 
-TEST(Figure, RangeShowsAllButTheFirstClimb) {
+TEST(Figure, range_shows_all_but_the_first_climb) {
   EXPECT_TRUE(rc::check("the range holds every mean after the first tenth, and little more", [] {
     const Figure figure = *any_figure();
     const AccuracyRange range = accuracy_range(figure);
@@ -164,7 +164,7 @@ std::pair<int, int> png_size(const std::string& png) {
   return {number(16), number(20)};
 }
 
-TEST_F(Drawing, WritesThreeFilesAndNothingElse) {
+TEST_F(Drawing, writes_three_files_and_nothing_else) {
   ASSERT_EQ(error_of(small_figure(4, 3)), "");
   EXPECT_EQ(files(), (std::set<std::string>{"f.csv", "f.png", "f.svg"}));
   EXPECT_EQ(content("f.csv"), figure_csv(small_figure(4, 3)));
@@ -180,14 +180,14 @@ TEST_F(Drawing, WritesThreeFilesAndNothingElse) {
   EXPECT_GE(count(svg, "fill-opacity"), 8U);
 }
 
-TEST_F(Drawing, OneSeedHasNoBand) {
+TEST_F(Drawing, one_seed_has_no_band) {
   ASSERT_EQ(error_of(small_figure(1, 1)), "");
   EXPECT_EQ(png_size(content("f.png")), std::pair(900, 600));
   EXPECT_EQ(count(content("f.svg"), "fill-opacity"), 0U);
   EXPECT_EQ(count(content("f.svg"), "seeds"), 0U);
 }
 
-TEST_F(Drawing, TitlesAreShownAsTheyAre) {
+TEST_F(Drawing, titles_are_shown_as_they_are) {
   Figure figure = small_figure(5, 1);
   figure.title = "a_b^c {d} @e ~f #g %h 14 × 4";
   figure.panels[0].title = "it's \"quoted\"";
@@ -203,7 +203,7 @@ TEST_F(Drawing, TitlesAreShownAsTheyAre) {
     EXPECT_NE(svg.find(">" + std::string(shown) + "<"), std::string::npos) << shown;
 }
 
-TEST_F(Drawing, ACurveWithoutPointsLeavesTheOthers) {
+TEST_F(Drawing, a_curve_without_points_leaves_the_others) {
   Figure figure = small_figure(2, 3);
   figure.panels[0].curves[1].points.clear();
   figure.panels[1].curves.clear();
@@ -211,7 +211,7 @@ TEST_F(Drawing, ACurveWithoutPointsLeavesTheOthers) {
   EXPECT_EQ(error_of({"nothing yet", 1, {{"mode 1", 1, {}}}}), "");
 }
 
-TEST_F(Drawing, AFailureSaysWhatToInstallAndKeepsTheOldPicture) {
+TEST_F(Drawing, a_failure_says_what_to_install_and_keeps_the_old_picture) {
   make_folder(folder_ / "out");
   write_file_atomically(folder_ / "out" / "f.png", "old");
   const std::string half = "printf '\\211PNG' > f.png.drawing\n";

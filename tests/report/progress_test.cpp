@@ -127,7 +127,7 @@ void expect_only_numbers(const std::string& text) {
   RC_ASSERT(text.find("-1 %") == std::string::npos);
 }
 
-TEST(Progress, PlainOutputIsALinePerEvaluation) {
+TEST(Progress, plain_output_is_a_line_per_evaluation) {
   EXPECT_TRUE(rc::check("a line for the first and last round and every evaluation, no control codes", [] {
     Memory memory;
     Time time;
@@ -153,7 +153,7 @@ TEST(Progress, PlainOutputIsALinePerEvaluation) {
   }));
 }
 
-TEST(Progress, TerminalOutputIsOneLineThatFits) {
+TEST(Progress, terminal_output_is_one_line_that_fits) {
   EXPECT_TRUE(rc::check("every redraw fits the width, and the line ends once, at the end", [] {
     const auto columns = *rc::gen::inRange<unsigned short>(0, 200);
     Terminal terminal(columns);
@@ -178,7 +178,7 @@ TEST(Progress, TerminalOutputIsOneLineThatFits) {
   }));
 }
 
-TEST(Progress, TerminalIsRedrawnTenTimesASecond) {
+TEST(Progress, terminal_is_redrawn_ten_times_a_second) {
   Terminal terminal(120);
   Time time;
   Progress progress(terminal.file(), time.now());
@@ -210,7 +210,7 @@ std::vector<std::string> screen(std::string_view text) {
   return lines;
 }
 
-TEST(Progress, NotesAreLinesOfTheirOwn) {
+TEST(Progress, notes_are_lines_of_their_own) {
   EXPECT_TRUE(rc::check("notes stay whole, progress goes on below them, and no line is lost or empty", [] {
     const bool plain = *rc::gen::arbitrary<bool>();
     Memory memory;
@@ -243,14 +243,14 @@ TEST(Progress, NotesAreLinesOfTheirOwn) {
   }));
 }
 
-TEST(Progress, ADumbTerminalGetsPlainLines) {
+TEST(Progress, a_dumb_terminal_gets_plain_lines) {
   Terminal terminal(120);
   ::setenv("TERM", "dumb", 1);
   Progress(terminal.file()).update({"", 1, 2, 0.5, 0.5, true});
   EXPECT_EQ(terminal.text().find_first_of("\r\x1b"), std::string::npos);
 }
 
-TEST(Progress, TheBarShrinksFirst) {
+TEST(Progress, the_bar_shrinks_first) {
   const auto shown = [](unsigned short columns) {
     Terminal terminal(columns);
     Time time;
@@ -266,7 +266,7 @@ TEST(Progress, TheBarShrinksFirst) {
   EXPECT_EQ(shown(20), "mode 4 it  round 12");
 }
 
-TEST(Progress, PlainLines) {
+TEST(Progress, plain_lines) {
   Memory memory;
   Time time;
   {
@@ -283,7 +283,7 @@ TEST(Progress, PlainLines) {
             "round 4  accuracy 90.00 %  loss 0.100  4.0 s/round\n");
 }
 
-TEST(Progress, SpeedOfASteadyRunIsExactFromTheFirstRound) {
+TEST(Progress, speed_of_a_steady_run_is_exact_from_the_first_round) {
   EXPECT_TRUE(rc::check("speed is one over the time a round takes, wherever the run was resumed", [] {
     Memory memory;
     Time time;
@@ -298,7 +298,7 @@ TEST(Progress, SpeedOfASteadyRunIsExactFromTheFirstRound) {
   }));
 }
 
-TEST(Progress, SpeedCountsThePausesOfEvaluationsEvenly) {
+TEST(Progress, speed_counts_the_pauses_of_evaluations_evenly) {
   EXPECT_TRUE(rc::check("in the fourth cycle and later, speed stays near the average with pauses", [] {
     Memory memory;
     Time time;
@@ -314,7 +314,7 @@ TEST(Progress, SpeedCountsThePausesOfEvaluationsEvenly) {
   }));
 }
 
-TEST(Progress, SpeedForgetsAFormerPace) {
+TEST(Progress, speed_forgets_a_former_pace) {
   Memory memory;
   Time time;
   Progress progress(memory.file(), time.now());
@@ -324,7 +324,7 @@ TEST(Progress, SpeedForgetsAFormerPace) {
   EXPECT_NEAR(progress.speed(), 10, 0.4);
 }
 
-TEST(FormatDuration, Examples) {
+TEST(FormatDuration, examples) {
   EXPECT_EQ(format_duration(0), "0s");
   EXPECT_EQ(format_duration(12.4), "12s");
   EXPECT_EQ(format_duration(59.6), "1m00s");

@@ -106,7 +106,7 @@ class AuditTest : public testing::Test {
   std::optional<Journal> journal_;
 };
 
-TEST_F(AuditTest, AJournalThatHolds) {
+TEST_F(AuditTest, a_journal_that_holds) {
   for (int i = 0; i < 3; ++i) append(round());
   journal_->take_snapshot(snapshot(), UINT64_MAX, 0.5F);
   for (int i = 0; i < 2; ++i) append(round());
@@ -118,14 +118,14 @@ TEST_F(AuditTest, AJournalThatHolds) {
   EXPECT_TRUE(audit.remarks.empty());
 }
 
-TEST_F(AuditTest, VerdictsThatDoNotLeadToTheSnapshot) {
+TEST_F(AuditTest, verdicts_that_do_not_lead_to_the_snapshot) {
   for (int i = 0; i < 3; ++i) append(round());
   parameters_[77] += 0.5F;
   journal_->take_snapshot(snapshot(), UINT64_MAX, 0.5F);
   EXPECT_THROW(audit_journal(config_, folder()), DataError);
 }
 
-TEST_F(AuditTest, BallotsThatDoNotGiveTheVerdict) {
+TEST_F(AuditTest, ballots_that_do_not_give_the_verdict) {
   RoundRecord record = round();
   SignVector other(kSize);
   for (std::size_t i = kSize / 10; i < kSize; ++i) other.set(i, i == 500 ? -1 : 1);
@@ -134,7 +134,7 @@ TEST_F(AuditTest, BallotsThatDoNotGiveTheVerdict) {
   EXPECT_THROW(audit_journal(config_, folder()), DataError);
 }
 
-TEST_F(AuditTest, AVerdictThatAnotherZstdHasWritten) {
+TEST_F(AuditTest, a_verdict_that_another_zstd_has_written) {
   RoundRecord record = round();
   const auto other = uncompressed(record.verdict);
   ASSERT_NE(other, record.verdict);
@@ -143,7 +143,7 @@ TEST_F(AuditTest, AVerdictThatAnotherZstdHasWritten) {
   EXPECT_EQ(audit_journal(config_, folder()).decided, 1U);
 }
 
-TEST_F(AuditTest, ABallotOfAnotherRun) {
+TEST_F(AuditTest, a_ballot_of_another_run) {
   RoundRecord record = round();
   SignVector signs(kSize);
   encode({MessageKind::ballot, 1, 0, 1, kSize}, signs, record.ballots[1].message);
@@ -151,7 +151,7 @@ TEST_F(AuditTest, ABallotOfAnotherRun) {
   EXPECT_THROW(audit_journal(config_, folder()), DataError);
 }
 
-TEST_F(AuditTest, AMemberWithoutAPlace) {
+TEST_F(AuditTest, a_member_without_a_place) {
   journal_->append(MemberRecord{2, "c"});
   EXPECT_THROW(audit_journal(config_, folder()), DataError);
 }

@@ -10,7 +10,7 @@
 namespace signvote {
 namespace {
 
-TEST(HostWorkers, EveryWorkerHasOneRankAndNoRankIsIdle) {
+TEST(HostWorkers, every_worker_has_one_rank_and_no_rank_is_idle) {
   EXPECT_TRUE(rc::check("any batches, any ranks", [] {
     const auto ranks = *rc::gen::inRange<std::uint32_t>(1, 9);
     const auto workers = *rc::gen::inRange<std::size_t>(ranks, 40);

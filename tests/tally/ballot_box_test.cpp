@@ -23,7 +23,7 @@ std::vector<std::byte> ballot(std::uint32_t worker, std::uint64_t round, const S
   return bytes;
 }
 
-TEST(BallotBox, DecidesWhatTheTallyDecides) {
+TEST(BallotBox, decides_what_the_tally_decides) {
   std::mt19937_64 random(1);
   Tally tally({Method::it, 3, 0, kSize, 2, 10});
   Tally twin({Method::it, 3, 0, kSize, 2, 10});
@@ -48,7 +48,7 @@ TEST(BallotBox, DecidesWhatTheTallyDecides) {
   }
 }
 
-TEST(BallotBox, RefusesWhatIsNotThisRoundsBallot) {
+TEST(BallotBox, refuses_what_is_not_this_rounds_ballot) {
   std::mt19937_64 random(2);
   Tally tally({Method::it, 2, 0, kSize, 2, 10});
   BallotBox box(tally, kRun);

@@ -20,7 +20,7 @@ using testing::make_script;
 using testing::Script;
 using testing::verdicts;
 
-TEST(Snapshot, GoesOnToTheSameBytes) {
+TEST(Snapshot, goes_on_to_the_same_bytes) {
   EXPECT_TRUE(rc::check("restored at any round", [](std::uint64_t seed) {
     const auto at = *rc::gen::inRange<std::size_t>(0, 20);
     const Script script = make_script(seed, 200, 5, 20, 0.2, 4);
@@ -92,7 +92,7 @@ std::vector<std::span<const std::byte>> views(const std::vector<std::vector<std:
   return {snapshots.begin(), snapshots.end()};
 }
 
-TEST(Snapshot, ShardsAreRestoredIntoOtherShards) {
+TEST(Snapshot, shards_are_restored_into_other_shards) {
   EXPECT_TRUE(rc::check("any cuts before, any after", [](std::uint64_t seed) {
     const auto n = *rc::gen::inRange<std::size_t>(1, 1500);
     const auto at = *rc::gen::inRange<std::size_t>(0, 12);
@@ -119,7 +119,7 @@ TEST(Snapshot, ShardsAreRestoredIntoOtherShards) {
   }));
 }
 
-TEST(Snapshot, RefusesSnapshotsThatDoNotFitTogether) {
+TEST(Snapshot, refuses_snapshots_that_do_not_fit_together) {
   const Script script = make_script(4, 600, 3, 10, 0.3, 2);
   const auto shards = [&](std::vector<std::size_t> cuts, std::size_t rounds = 10) {
     Shards result(script.options, cuts);
@@ -164,7 +164,7 @@ TEST(Snapshot, RefusesSnapshotsThatDoNotFitTogether) {
   EXPECT_EQ(target.snapshot(), same.snapshot());
 }
 
-TEST(Snapshot, RefusesDamagedAndForeignSnapshots) {
+TEST(Snapshot, refuses_damaged_and_foreign_snapshots) {
   const Script script = make_script(3, 65, 4, 10, 0, 2);
   Tally tally(script.options);
   verdicts(tally, script);

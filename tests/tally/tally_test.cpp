@@ -35,7 +35,7 @@ void expect_same_state(const Tally& a, const Tally& b) {
 
 // Verdicts differ from the judge's only where its exact sum is smaller than M times the weight's error
 // bound. Such near-ties are counted, and the judge then goes on with what the tally decided.
-TEST(Tally, AgreesWithTheEquationsExceptAtNearTies) {
+TEST(Tally, agrees_with_the_equations_except_at_near_ties) {
   std::size_t coordinates = 0;
   std::size_t near_ties = 0;
   std::size_t weighted_rounds = 0;
@@ -70,7 +70,7 @@ TEST(Tally, AgreesWithTheEquationsExceptAtNearTies) {
   RecordProperty("near_ties", static_cast<int>(near_ties));
 }
 
-TEST(Tally, MajorityVoteIsExactlyTheEquations) {
+TEST(Tally, majority_vote_is_exactly_the_equations) {
   EXPECT_TRUE(rc::check("mv equals the judge's mv", [](std::uint64_t seed) {
     const auto n = *rc::gen::inRange<std::size_t>(0, 400);
     const auto workers = *rc::gen::inRange<std::uint32_t>(1, 40);
@@ -88,7 +88,7 @@ TEST(Tally, MajorityVoteIsExactlyTheEquations) {
   }));
 }
 
-TEST(Tally, DoesNotDependOnTheOrderOfWorkers) {
+TEST(Tally, does_not_depend_on_the_order_of_workers) {
   EXPECT_TRUE(rc::check("permuted workers give the same verdicts", [](std::uint64_t seed) {
     const auto n = *rc::gen::inRange<std::size_t>(1, 300);
     const auto workers = *rc::gen::inRange<std::uint32_t>(1, 20);
@@ -105,7 +105,7 @@ TEST(Tally, DoesNotDependOnTheOrderOfWorkers) {
   }));
 }
 
-TEST(Tally, DoesNotDependOnThreads) {
+TEST(Tally, does_not_depend_on_threads) {
   const Script script = make_script(7, 40'000, 9, 12, 0.1, 3);
   Tally alone(script.options);
   const auto expected = verdicts(alone, script);
@@ -122,7 +122,7 @@ TEST(Tally, DoesNotDependOnThreads) {
   expect_same_state(backwards, alone);
 }
 
-TEST(Tally, TotalsAreTheSumsOfTheCounts) {
+TEST(Tally, totals_are_the_sums_of_the_counts) {
   EXPECT_TRUE(rc::check("after every round, with threads and restored", [](std::uint64_t seed) {
     const auto n = *rc::gen::inRange<std::size_t>(0, 20'000);
     const auto workers = *rc::gen::inRange<std::uint32_t>(1, 12);
@@ -150,7 +150,7 @@ TEST(Tally, TotalsAreTheSumsOfTheCounts) {
   }));
 }
 
-TEST(Tally, CountsHalfErrorsAsDocumented) {
+TEST(Tally, counts_half_errors_as_documented) {
   // Coordinates: 0 agreement, 1 contradiction, 2 worker 0 abstains, 3 the verdict is tied.
   Tally tally({Method::it, 3, 0, 4, 100, 10});
   std::vector<SignVector> ballots(3, SignVector(4));
@@ -167,7 +167,7 @@ TEST(Tally, CountsHalfErrorsAsDocumented) {
   EXPECT_EQ(tally.total_half_errors(0), 4);
 }
 
-TEST(Tally, AnAbsentWorkerChangesNothing) {
+TEST(Tally, an_absent_worker_changes_nothing) {
   const Script script = make_script(11, 300, 4, 8, 0, 2);
   Tally with(script.options);  // worker 3 is always absent
   TallyOptions without_options = script.options;
@@ -191,7 +191,7 @@ TEST(Tally, AnAbsentWorkerChangesNothing) {
   EXPECT_EQ(with.rounds(), 9U);
 }
 
-TEST(Tally, TheInitialPhaseIsPerWorker) {
+TEST(Tally, the_initial_phase_is_per_worker) {
   const std::uint32_t initial = 10;
   Tally tally({Method::it, 4, 0, 64, initial, 10});
   std::mt19937_64 random(5);
@@ -242,7 +242,7 @@ TEST(Tally, TheInitialPhaseIsPerWorker) {
   EXPECT_EQ(tally.rounds_of(3), initial);
 }
 
-TEST(Tally, AMinorityOfMatureWorkersDoesNotRuleAlone) {
+TEST(Tally, a_minority_of_mature_workers_does_not_rule_alone) {
   Tally tally({Method::it, 5, 0, 1, 3, 10});
   SignVector plus(1);
   plus.set(0, 1);
@@ -261,7 +261,7 @@ TEST(Tally, AMinorityOfMatureWorkersDoesNotRuleAlone) {
   EXPECT_EQ(verdict[0], -1);
 }
 
-TEST(Tally, LiarsGetNegativeWeights) {
+TEST(Tally, liars_get_negative_weights) {
   std::mt19937_64 random(9);
   Tally tally({Method::it, 5, 0, 500, 20, 10});
   SignVector verdict;
@@ -280,7 +280,7 @@ TEST(Tally, LiarsGetNegativeWeights) {
 
 // 32,767 rounds are counted exactly; then the counts are halved together with the rounds, and the
 // estimates stay where they were.
-TEST(Tally, HalvesWhenFull) {
+TEST(Tally, halves_when_full) {
   Tally tally({Method::it, 2, 0, 3, 100, 10});
   SignVector plus(3);
   for (std::size_t i = 0; i < 3; ++i) plus.set(i, 1);
@@ -316,7 +316,7 @@ TEST(Tally, HalvesWhenFull) {
   EXPECT_NEAR(tally.half_errors(1)[1] / (2.0 * tally.rounds_of(1)), 1.0, 1e-3);
 }
 
-TEST(Tally, RefusesOptionsThatMakeNoSense) {
+TEST(Tally, refuses_options_that_make_no_sense) {
   EXPECT_THROW(Tally({Method::it, 0, 0, 1, 100, 10}), ConfigError);
   EXPECT_THROW(Tally({Method::it, 1, 2, 1, 100, 10}), ConfigError);
   EXPECT_THROW(Tally({Method::it, 1, 0, 1, 0, 10}), ConfigError);
@@ -329,7 +329,7 @@ TEST(Tally, RefusesOptionsThatMakeNoSense) {
 
 // --- Forgetting a worker -------------------------------------------------------------------------
 
-TEST(Tally, ForgetsAWorkerAsIfItHadNeverVoted) {
+TEST(Tally, forgets_a_worker_as_if_it_had_never_voted) {
   EXPECT_TRUE(rc::check("its state is gone, the others' is not", [](std::uint64_t seed) {
     const auto n = *rc::gen::inRange<std::size_t>(1, 1200);
     const auto at = *rc::gen::inRange<std::size_t>(0, 12);
@@ -367,7 +367,7 @@ TEST(Tally, ForgetsAWorkerAsIfItHadNeverVoted) {
   }));
 }
 
-TEST(Tally, DecidesWithoutAForgottenWorkerAsBefore) {
+TEST(Tally, decides_without_a_forgotten_worker_as_before) {
   EXPECT_TRUE(rc::check("while it stays away, nobody can tell", [](std::uint64_t seed) {
     const auto at = *rc::gen::inRange<std::size_t>(0, 12);
     const auto who = *rc::gen::inRange<std::uint32_t>(0, 5);
@@ -386,7 +386,7 @@ TEST(Tally, DecidesWithoutAForgottenWorkerAsBefore) {
   }));
 }
 
-TEST(Tally, AForgottenWorkersSuccessorStartsFromNothing) {
+TEST(Tally, a_forgotten_workers_successor_starts_from_nothing) {
   // It has no say until its initial rounds are over, so the others alone decide.
   const Script script = make_script(7, 300, 5, 40, 0, 3);
   Tally tally(script.options);

@@ -108,7 +108,7 @@ double confidence(double error) { return 4 * std::sqrt(error * (1 - error) / (kM
 
 class Theory : public ::testing::TestWithParam<std::size_t> {};
 
-TEST_P(Theory, MeasuredErrorsAreTheExactOnes) {
+TEST_P(Theory, measured_errors_are_the_exact_ones) {
   const Channels channel = channels()[GetParam()];
   const std::vector<double> probabilities = pattern_probabilities(channel.p);
   std::mt19937_64 random(2024);

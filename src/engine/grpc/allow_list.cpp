@@ -34,7 +34,8 @@ bool AllowList::reload() {
   } catch (const DataError& error) {
     problem = error.what();
   }
-  // What it says, not its time: two changes can come within one tick of the file system's clock.
+  // The text is compared and not the file's time, because two changes can come within one tick of its
+  // clock.
   if (looked_ && text == text_) return false;
   looked_ = true;
   text_ = text;
@@ -57,7 +58,7 @@ bool AllowList::reload() {
     throw ConfigError(
         fmt::format("{}:{}: {}", file_->string(), error.source().begin.line, error.description()));
   }
-  // An editor that writes a file anew empties it first; that must not send everybody away.
+  // An editor may empty a file before it writes it anew. That must not send all workers away.
   if (by_name.empty())
     throw ConfigError(fmt::format("{}: names nobody; write NAME = WORKER, a line each", file_->string()));
   const bool other = by_name != workers_by_name_;

@@ -15,7 +15,7 @@
 namespace signvote {
 namespace {
 
-constexpr std::size_t kLongestName = 64;  // as of a common name
+constexpr std::size_t kLongestName = 64;  // the most that X.509 allows in a common name
 
 grpc::StatusCode status_code(Refusal::Kind kind) {
   switch (kind) {
@@ -39,7 +39,7 @@ Refusal bad_message(std::string reason, std::string text) {
   return {Refusal::Kind::bad_message, std::move(reason), std::move(text)};
 }
 
-/// A name goes into logs and web pages.
+/// Names are shown in logs and in the metrics, so control characters and long names are refused.
 bool is_good_name(const std::string& name) {
   return !name.empty() && name.size() <= kLongestName &&
          std::ranges::none_of(name, [](unsigned char c) { return c < 0x20 || c == 0x7f; });
@@ -61,7 +61,7 @@ void ConnectionList::remove(const Connection* connection, bool had_joined) {
   const std::lock_guard lock(mutex_);
   connections_.erase(connection);
   if (had_joined) --sessions_;
-  changed_.notify_all();  // under the lock: whoever waits may destroy this
+  changed_.notify_all();  // under the lock, because whoever waits may destroy this
 }
 
 std::vector<std::shared_ptr<Connection>> ConnectionList::all() const {
@@ -113,7 +113,7 @@ std::optional<Refusal> Connection::identify(const grpc::CallbackServerContext& c
   const auto security = auth->FindPropertyValues("transport_security_type");
   if (security.size() != 1 || security.front() != "ssl")
     return not_allowed("no_tls", "this server talks by TLS only");
-  // Not gRPC's x509_common_name, which of several is the first.
+  // gRPC's x509_common_name is not used, because of several names it gives only the first.
   const auto certificates = auth->FindPropertyValues("x509_pem_cert");
   const auto name = certificates.size() == 1
                         ? common_name({certificates.front().data(), certificates.front().size()})
@@ -232,7 +232,7 @@ void Connection::OnWriteDone(bool ok) {
 void Connection::OnCancel() { finish({grpc::StatusCode::CANCELLED, "the worker is gone"}); }
 
 void Connection::OnDone() {
-  std::shared_ptr<Connection> last;  // outlives the lock
+  std::shared_ptr<Connection> last;  // destroyed after the lock, because it may be the last pointer
   const std::lock_guard lock(mutex_);
   last.swap(self_);
 }
@@ -247,14 +247,15 @@ void Connection::end_if_unwanted() {
     }
     const auto refusal = session->unwanted();
     if (!refusal) return;
-    bool waits = false;  // for a message to leave, behind which the reason would wait too, perhaps for ever
+    // True if a message is on its way: the reason would wait behind it, perhaps for ever.
+    bool waits = false;
     {
       const std::lock_guard lock(mutex_);
       if (std::exchange(over_, true)) return;
       waits = busy_;
     }
     tell_desk(*refusal);
-    if (waits) context_.TryCancel();  // before Finish, after which the context may be gone
+    if (waits) context_.TryCancel();  // before Finish, because the context may be gone after it
     Finish({status_code(refusal->kind), refusal->text});
   });
 }
@@ -265,7 +266,7 @@ void Connection::hello_is_due() {
     if (heard_ || std::exchange(over_, true)) return;
   }
   tell_desk(not_allowed("silence", "a session that did not say hello in time"));
-  // Not PERMISSION_DENIED: a worker behind a very slow link should try again.
+  // The status is not PERMISSION_DENIED, because a worker behind a very slow link should try again.
   Finish({grpc::StatusCode::DEADLINE_EXCEEDED, "the hello took too long"});
 }
 

@@ -20,7 +20,7 @@ namespace signvote {
 
 class Connection;
 
-/// A connection is in it from its first moment until its session is gone.
+/// All connections of a server. Each is in the list from its beginning until its session is gone.
 class ConnectionList {
  public:
   void add(const std::shared_ptr<Connection>& connection);
@@ -28,7 +28,7 @@ class ConnectionList {
   void remove(const Connection* connection, bool had_joined);
 
   std::vector<std::shared_ptr<Connection>> all() const;
-  /// How many have said hello and were let in.
+  /// How many connections have said hello and were let in.
   std::size_t sessions() const;
   bool wait_for_no_sessions(double seconds) const;
   void wait_until_empty() const;
@@ -52,15 +52,15 @@ class Connection final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     std::size_t largest_message;  // a serialised FromWorker
   };
 
-  /// The returned pointer may be let go: a connection lives until gRPC is done with it.
+  /// The caller need not keep the pointer, because a connection lives until gRPC is done with it.
   static std::shared_ptr<Connection> begin(const Setup& setup, grpc::CallbackServerContext& context);
   ~Connection() override;
 
   /// Asks the session for messages and sends them, until it has nothing or one is on its way.
   void pump();
-  /// Cuts a connection whose session must end, also where the worker does not read.
+  /// Ends the connection if its session must end, even if the worker does not read.
   void end_if_unwanted();
-  /// The time to say hello is over.
+  /// To be called when the time to say hello is over.
   void hello_is_due();
   void shut_down();
 
@@ -73,13 +73,13 @@ class Connection final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   Connection(const Setup& setup, grpc::CallbackServerContext& context);
 
   std::optional<Refusal> identify(const grpc::CallbackServerContext& context);
-  /// Looks at what was read. A refusal ends the connection.
+  /// Handles the message that was read. A refusal ends the connection.
   std::optional<Refusal> take();
   std::optional<Refusal> join(const v1::Hello& hello);
   void read_next();
   void refuse(const Refusal& refusal);
   void finish(const grpc::Status& status);
-  /// False: it was over already. Whoever gets true, and nobody else, calls Finish.
+  /// Returns false if it was over already. Only the caller that gets true may call Finish.
   bool close();
   void tell_desk(const Refusal& refusal) noexcept;
   /// Runs `work`; an exception ends the connection.
@@ -89,11 +89,11 @@ class Connection final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   grpc::CallbackServerContext& context_;
   const std::string peer_;
   std::string name_;
-  std::optional<Refusal> unidentified_;  // why the certificate names nobody
+  std::optional<Refusal> unidentified_;  // why the certificate gives no name
   grpc::ByteBuffer in_;
   grpc::ByteBuffer out_;
 
-  std::mutex mutex_;                  // for all below
+  std::mutex mutex_;                  // guards all below
   std::shared_ptr<Connection> self_;  // until OnDone
   std::unique_ptr<Session> session_;  // set once
   bool heard_ = false;                // a first message has come

@@ -16,13 +16,13 @@
 namespace signvote {
 namespace {
 
-/// gRPC leaves no other place for them: its log function takes no argument of ours.
+/// These are global because gRPC's log function takes no argument of ours.
 struct Watches {
   std::mutex mutex;
   std::vector<const HandshakeWatch::Told*> told;
 };
 Watches& watches() {
-  static auto* all = new Watches;  // never destroyed, for gRPC's threads may log until the process ends
+  static auto* all = new Watches;  // never destroyed, because gRPC's threads may log until the process ends
   return *all;
 }
 
@@ -33,7 +33,7 @@ int uses = 0;
 
 thread_local ListenLog* listen_log = nullptr;
 
-/// What stands between two marks in a text; empty if they are not there.
+/// The text between two marks; empty if the first is not there.
 std::string between(std::string_view text, std::string_view begin, std::string_view end) {
   const std::size_t from = text.find(begin);
   if (from == std::string_view::npos) return {};
@@ -41,7 +41,7 @@ std::string between(std::string_view text, std::string_view begin, std::string_v
   return std::string(text.substr(0, text.find(end)));
 }
 
-/// From "Handshaking failed: UNKNOWN:what happened {file:..., children:[...]}".
+/// Parses "Handshaking failed: UNKNOWN:what happened {file:..., children:[...]}".
 FailedHandshake failed_handshake(std::string_view line) {
   const auto has = [line](std::string_view words) { return line.find(words) != std::string_view::npos; };
   FailedHandshake failed;
@@ -75,7 +75,7 @@ void tell(const FailedHandshake& failed) {
 void on_log(gpr_log_func_args* line) {
   const std::string_view file = line->file;
   const std::string_view message = line->message;
-  // The server's own end of it: what the TLS code says before could as well be of a client.
+  // Only this file's lines are used, because what the TLS code logs could also be about a client.
   if (file.ends_with("chttp2_server.cc")) {
     if (listen_log != nullptr) listen_log->add(std::string(message));
     if (message.starts_with("Handshaking failed: ") &&
@@ -98,20 +98,20 @@ LibraryUse::LibraryUse() {
   const std::lock_guard lock(use_mutex);
   if (uses++ > 0) return;
   ::gpr_set_log_function(on_log);
-  ::gpr_set_log_verbosity(GPR_LOG_SEVERITY_DEBUG);  // failed handshakes are told at this level
+  ::gpr_set_log_verbosity(GPR_LOG_SEVERITY_DEBUG);  // failed handshakes are logged at this level
   google::protobuf::SetLogHandler(nullptr);
 }
 
 LibraryUse::~LibraryUse() {
   const std::lock_guard lock(use_mutex);
   if (--uses > 0) return;
-  // What a closed channel had under way lets go of gRPC a little later.
+  // Work that a closed channel had begun releases gRPC a little later.
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (::grpc_is_initialized() != 0) {
-    if (std::chrono::steady_clock::now() > deadline) return;  // somebody else uses it
+    if (std::chrono::steady_clock::now() > deadline) return;  // somebody else uses gRPC
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  // Its cleaning up, which it may be doing in another thread now, is thereby done in this one.
+  // gRPC may be cleaning up in another thread now. These calls make sure that it is done when we return.
   ::grpc_init();
   ::grpc_shutdown_blocking();
 }

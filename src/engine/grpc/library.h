@@ -1,7 +1,5 @@
-// gRPC as a guest in the process, and what it says of connections that never become a session. It tells no
-// caller why a handshake failed or a port could not be opened, only its log, of which there is one a process:
-// so that is read here, and nothing of it is printed. The wording is that of gRPC 1.51; vote_session_test
-// knows if it changes.
+// gRPC tells of failed handshakes and ports only in its log, one for the whole process. This reads that log
+// and prints nothing. The texts are gRPC 1.51's; vote_session_test fails if they change.
 #pragma once
 
 #include <functional>
@@ -9,9 +7,8 @@
 
 namespace signvote {
 
-/// gRPC for as long as somebody uses it: hold one before and after everything else of gRPC. From the first
-/// on neither gRPC nor protobuf prints anything. When the last goes, it waits until gRPC's threads have
-/// ended: they would go on connecting while the process exits, with an OpenSSL that has cleaned up.
+/// Hold one for as long as anything of gRPC is used; neither gRPC nor protobuf prints anything meanwhile.
+/// The last one waits for gRPC's threads, which would otherwise run on while OpenSSL cleans up at the exit.
 class LibraryUse {
  public:
   LibraryUse();
@@ -20,22 +17,22 @@ class LibraryUse {
   LibraryUse& operator=(const LibraryUse&) = delete;
 };
 
-/// A connection that was closed before it could say anything.
+/// A connection that ended before it became a session.
 struct FailedHandshake {
   std::string peer;    // its address if known, else empty
-  std::string reason;  // a word: "tls_handshake", "silence" or kAcceptFailed
+  std::string reason;  // one word: "tls_handshake", "silence" or kAcceptFailed
   std::string text;    // one line
 };
-/// gRPC 1.51 then never accepts another: the server that listens there is deaf.
+/// After this, gRPC 1.51 never accepts another connection on that port.
 inline constexpr const char* kAcceptFailed = "accept_failed";
 
-/// While it lives, `told` hears of every failed handshake with a server of this process, once each. It is
-/// called from gRPC's threads, under gRPC's locks: it must neither call gRPC nor throw.
+/// While this lives, `told` is called once for every failed handshake with a server of this process. gRPC's
+/// threads call it while they hold gRPC's locks, so it must neither call gRPC nor throw.
 class HandshakeWatch {
  public:
   using Told = std::function<void(const FailedHandshake&)>;
   explicit HandshakeWatch(Told told);
-  /// When this returns, `told` does not run and never will.
+  /// When this returns, `told` is not running and will not be called again.
   ~HandshakeWatch();
   HandshakeWatch(const HandshakeWatch&) = delete;
   HandshakeWatch& operator=(const HandshakeWatch&) = delete;
@@ -44,7 +41,7 @@ class HandshakeWatch {
   Told told_;
 };
 
-/// Collects what gRPC's servers have to say in this thread while it lives. One a thread.
+/// While this lives, it collects what gRPC's servers log in this thread. A thread can have only one.
 class ListenLog {
  public:
   ListenLog();
@@ -54,7 +51,7 @@ class ListenLog {
 
   void add(const std::string& line) { text_ += line + '\n'; }
   bool port_in_use() const;
-  /// Why a port could not be opened, as the operating system says it where it does.
+  /// Why a port could not be opened, in the operating system's words if gRPC logs them.
   std::string problem() const;
 
  private:

@@ -26,9 +26,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kLook = 0.2;  // seconds between two looks at the stop and the allow-list
+constexpr double kLook = 0.2;  // seconds between two checks for a stop or a changed allow-list
 constexpr double kFirstReminder = 60;
-constexpr double kLongStep = 600;  // seconds without a look, after which the server is not healthy
+constexpr double kLongStep = 600;  // seconds without such a check, after which the server is not healthy
 
 class ServerEngine : public Engine {
  public:
@@ -40,7 +40,7 @@ class ServerEngine : public Engine {
         box_(tally_, options_.run_id) {}
 
   ~ServerEngine() override {
-    if (desk_) desk_->wake_with({});  // a session may still join while the others are being ended
+    if (desk_) desk_->wake_with({});  // because a session may still join while the others are being ended
   }
   ServerEngine(const ServerEngine&) = delete;
   ServerEngine& operator=(const ServerEngine&) = delete;
@@ -78,7 +78,7 @@ class ServerEngine : public Engine {
     owners_at_start_ = replay.owners();
   }
 
-  /// Listens.
+  /// From here on the server listens.
   void start() override {
     const VoteDeskOptions about{options_.run_id, options_.settings, tally_.size(), options_.rounds,
                                 options_.step};
@@ -144,8 +144,8 @@ class ServerEngine : public Engine {
     });
   }
 
-  /// Workers that are away have ten seconds to come and hear of the end; those with a session, which may be
-  /// computing, or on a slow link, ten minutes.
+  /// Workers that are away have ten seconds to come and learn of the end. Those with a session have ten
+  /// minutes, because they may be computing or on a slow link.
   void finish() override {
     desk_->finish();
     server_->wake();
@@ -165,7 +165,7 @@ class ServerEngine : public Engine {
  private:
   std::uint32_t quorum() const { return options_.quorum != 0 ? options_.quorum : options_.tally.workers; }
 
-  /// False: a stop was asked for.
+  /// Returns false if a stop was asked for.
   bool wait_for_ballots() {
     const Clock::time_point opened = Clock::now();
     double reminder = kFirstReminder;  // seconds until the log says whom the round waits for
@@ -218,7 +218,7 @@ class ServerEngine : public Engine {
     desk_->wake_with([this] { server_->wake(); });
   }
 
-  /// On the same port. The workers' sessions are cut, and they come back.
+  /// Replaces the server by a new one on the same port. The workers' sessions are cut, and they come back.
   void listen_again() {
     Address address = parse_address(options_.listen.listen, "--listen");
     address.port = server_->port();
@@ -246,7 +246,8 @@ class ServerEngine : public Engine {
                      fmt::format("worker=\"{}\"", escape_label(owners[m])));
   }
 
-  /// For /healthz, which fails once one step has taken ten minutes. Waiting for workers is healthy.
+  /// What /healthz reports. It fails once a single step has taken ten minutes; waiting for workers is
+  /// healthy.
   std::string health_problem() const {
     const double seconds = seconds_since(last_look_);
     return seconds < kLongStep ? ""
@@ -266,7 +267,7 @@ class ServerEngine : public Engine {
   BallotBox box_;
   Traffic traffic_;
   std::vector<std::string> owners_at_start_;
-  std::atomic<Clock::time_point> last_look_ = Clock::now();  // at whether the round can be closed
+  std::atomic<Clock::time_point> last_look_ = Clock::now();  // of the last check in wait_for_ballots
   std::optional<Journal> journal_;
   std::optional<VoteDesk> desk_;
   std::optional<VoteServer> server_;

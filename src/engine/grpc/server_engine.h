@@ -1,13 +1,13 @@
-// The engine of a run whose workers come and go: a central tally, its journal, and sessions with the
-// workers by gRPC over TLS. It hosts no worker.
+// The engine of a run whose workers come and go: a central tally, its journal, and gRPC sessions with the
+// workers over TLS. It hosts no worker.
 //
 //   FOLDER/journal/     see journal.h
 //   FOLDER/server.json  the ports it listens on
 //
-// A round is open until every worker has voted or abstained, or, with a quorum, until that many have
-// voted and the deadline has passed. Ballots are written to the journal as they come. Then: decide;
-// write the verdict and sync; only now does it leave. So whatever a worker has seen, a server that is
-// killed and started again knows too.
+// A round is open until every worker has voted or abstained or, with a quorum, until that many have voted
+// and the deadline has passed. Ballots are written to the journal as they come. Then the server decides,
+// writes the verdict to the disk, and only then sends it. So a server that is killed and started again
+// knows everything that a worker has seen.
 #pragma once
 
 #include <cstdint>
@@ -34,21 +34,21 @@ struct ServerEngineOptions {
   std::optional<std::filesystem::path> allow;  // see allow_list.h
   std::uint32_t quorum = 0;                    // 0: all workers
   double deadline_seconds = 0;                 // 0: a round closes as soon as the quorum has voted
-  std::uint64_t keep = UINT64_MAX;             // verdicts
+  std::uint64_t keep = UINT64_MAX;             // verdicts to keep, at least
   std::optional<int> metrics_port;             // 0: any
-  std::function<bool()> stop_requested;        // looked at while waiting
+  std::function<bool()> stop_requested;        // called again and again while waiting
   std::function<void(const std::string&)> log;  // one line each; from any thread
 };
 
 /// Declares what a server counts.
 void declare_server_metrics(Metrics& metrics);
 
-/// Adds the seconds that a phase of the server's work took.
+/// Adds the seconds that a phase of the server's work has taken.
 void add_phase_seconds(Metrics& metrics, const std::string& phase, double seconds);
 
-/// What receive_verdict returns has no verdict if a stop was asked for while it waited. A snapshot that
-/// cannot be saved is logged, and the run goes on: the journal has all that is in it. `metrics` must outlive
-/// the engine. Throws ConfigError for an allow-list that makes no sense.
+/// receive_verdict returns no verdict if a stop was asked for while it waited. If a snapshot cannot be
+/// saved, this is logged and the run goes on, because the journal has everything that is in it. `metrics`
+/// must outlive the engine. Throws ConfigError if the allow-list makes no sense.
 std::unique_ptr<Engine> make_server_engine(ServerEngineOptions options, Metrics& metrics,
                                            ParallelFor parallel_for = {});
 

@@ -24,7 +24,7 @@ namespace signvote {
 namespace {
 
 using Stream = grpc::ClientReaderWriter<v1::FromWorker, v1::ToWorker>;
-using Clock = std::chrono::system_clock;  // gRPC's deadlines are on this one
+using Clock = std::chrono::system_clock;  // gRPC's deadlines use this clock
 using std::chrono::milliseconds;
 
 std::shared_ptr<grpc::ChannelCredentials> credentials(const VoteClientOptions& options) {
@@ -34,7 +34,7 @@ std::shared_ptr<grpc::ChannelCredentials> credentials(const VoteClientOptions& o
 
 grpc::ChannelArguments channel_arguments() {
   grpc::ChannelArguments arguments;
-  // A dead server is found out within 40 s, also while nothing is sent.
+  // A dead server is noticed within 40 s, even while nothing is sent.
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 20'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
@@ -43,9 +43,9 @@ grpc::ChannelArguments channel_arguments() {
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2'000);
   arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 2'000);
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
-  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);             // begin() is how to try again
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);          // --connect says where to
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // many workers in a process: a connection each
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);             // begin() tries again
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);          // connect to where --connect says
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a connection for each worker of a process
   arguments.SetMaxReceiveMessageSize(-1);                   // a verdict is as large as the model makes it
   arguments.SetMaxSendMessageSize(-1);
   return arguments;
@@ -82,7 +82,7 @@ class VoteClient::Impl {
       context = context_.get();
       if (cancelled_) context->TryCancel();
     }
-    stream_ = stub_->Session(context);  // may wait, so not under the lock
+    stream_ = stub_->Session(context);  // not under the lock, because it may wait
     reader_ = std::thread([this] { read(); });
     return true;
   }
@@ -115,7 +115,7 @@ class VoteClient::Impl {
 
   SessionEnd end() {
     if (!stream_) return end_;
-    if (!over_ && !send_failed_) context_->TryCancel();  // else it is ending, and has its own reason
+    if (!over_ && !send_failed_) context_->TryCancel();  // otherwise it is ending for its own reason
     {
       const std::lock_guard lock(mutex_);
       over_ = true;
@@ -138,8 +138,7 @@ class VoteClient::Impl {
   }
 
  private:
-  /// In a thread of its own. To the end in any case: gRPC gives the status only to those who have read
-  /// everything.
+  /// Runs in a thread of its own. It always reads to the end, because gRPC gives the status only then.
   void read() {
     for (v1::ToWorker message; stream_->Read(&message);) {
       std::unique_lock lock(mutex_);
@@ -167,12 +166,12 @@ class VoteClient::Impl {
         return false;
       }
       seen = state;
-      // In slices, for a cancel cannot interrupt it.
+      // In slices, because a cancel cannot interrupt it.
       channel_->WaitForStateChange(state, std::min(deadline, Clock::now() + milliseconds(100)));
     }
   }
 
-  /// A channel does not tell why it cannot connect; a call on it that does not wait does.
+  /// A channel does not tell why it cannot connect; a call on it does, if it does not wait.
   void ask_why() {
     grpc::ClientContext context;
     context.set_deadline(Clock::now() + milliseconds(100));
@@ -201,7 +200,8 @@ class VoteClient::Impl {
                           "by the server's --client-ca, and not expired?",
                           at)};
     std::string text = fmt::format("no connection to the server at {}: {}", at, one_line(why));
-    // With TLS 1.3 a client is through before the server looks at its certificate, and then hung up on.
+    // With TLS 1.3 the client is done before the server checks its certificate. If that is refused, the
+    // client only sees the connection close.
     if (contains(why, "Socket closed") || contains(why, "reset") || contains(why, "Broken pipe"))
       text += tls_ ? "; if this persists: is this worker's certificate signed by the server's --client-ca?"
                    : "; if this persists: does the server want TLS (--cert, --key, --ca)?";
@@ -232,23 +232,23 @@ class VoteClient::Impl {
     return cancelled_;
   }
 
-  const LibraryUse library_;  // first, so that it goes last
+  const LibraryUse library_;  // first, so that it is destroyed last
   const Address address_;
   const bool tls_;
   const std::size_t read_ahead_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::Vote::Stub> stub_;
 
-  std::mutex mutex_;  // for what cancel() and the reader touch
+  std::mutex mutex_;  // guards what cancel() and the reader use: from here to over_
   std::condition_variable changed_;
   std::unique_ptr<grpc::ClientContext> context_;
   bool cancelled_ = false;
   std::deque<v1::ToWorker> inbox_;  // read, and not yet received
   std::size_t inbox_bytes_ = 0;
-  bool read_all_ = true;  // no more will come into it
-  bool over_ = true;      // there is no session, or all of it was received; written by the one thread only
+  bool read_all_ = true;  // no more messages will come into it
+  bool over_ = true;      // no session, or all of it was received; only the thread that uses this writes it
 
-  std::unique_ptr<Stream> stream_;  // as long as there is a session
+  std::unique_ptr<Stream> stream_;  // while there is a session
   std::thread reader_;              // likewise
   bool send_failed_ = false;        // a message could not be sent
   SessionEnd end_{SessionEnd::Kind::lost, "no session has begun"};

@@ -1,5 +1,5 @@
-// The worker's end of gRPC: one session with the server, used by one thread. Another one, its own, reads
-// what comes meanwhile: so a worker that was busy for long can see how far the others are.
+// The worker's end of gRPC: one session with the server, used by one thread. A thread of its own reads what
+// comes meanwhile, so that a worker that was busy for long can see whether its round is over.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct VoteClientOptions {
   std::optional<KeyPair> keys;  // none: without TLS, to a loopback address only
   std::string authority;        // PEM: who signs the server's certificate
   std::size_t read_ahead = std::size_t{256}
-                           << 20;  // bytes read before they are asked for; more waits outside
+                           << 20;  // bytes read before they are asked for; more stays with gRPC
 };
 
 /// How a session ended.
@@ -37,28 +37,30 @@ struct SessionEnd {
 
 class VoteClient {
  public:
-  /// Does not connect yet. Throws ConfigError for an address that makes no sense, or no TLS outside
-  /// loopback.
+  /// Does not connect yet. Throws ConfigError if the address makes no sense, or is not loopback and there
+  /// is no TLS.
   explicit VoteClient(const VoteClientOptions& options);
   ~VoteClient();
 
-  /// Begins a new session, ending the one there may be. Waits at most `seconds` for the connection.
-  /// False: see end().
+  /// Begins a new session and ends the old one, if any. Waits at most `seconds` for the connection. If it
+  /// returns false, end() says why.
   bool begin(double seconds);
 
-  /// False: it cannot be sent, and the session is ending. What the server said before can still be received.
+  /// Returns false if the message cannot be sent, because the session is ending. What the server said
+  /// before can still be received.
   bool send(const v1::FromWorker& message);
-  /// Waits, as long as the connection lives (keep-alive finds out if it does not). False: the session is
-  /// over, see end().
+  /// Waits for as long as the connection lives (keep-alive notices if it does not). Returns false if the
+  /// session is over; end() says why.
   bool receive(v1::ToWorker& message);
-  /// A message has come: receive will not wait.
+  /// True if a message has come, so that receive will not wait.
   bool has_message() const;
 
-  /// Why it is over; ends it if it is not.
+  /// Ends the session if it is not over, and says how it ended.
   SessionEnd end();
 
-  /// From any thread, but not from a signal handler: makes a waiting begin, send or receive return false,
-  /// and all later ones. For good, so that it cannot come just too early.
+  /// Makes a begin, send or receive that waits return false, and all later ones too: a cancel that comes
+  /// just before one of them must not be lost. May be called from any thread, but not from a signal
+  /// handler.
   void cancel();
 
  private:

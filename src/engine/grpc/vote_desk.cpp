@@ -19,15 +19,15 @@ namespace {
 
 constexpr std::uint32_t kProtocol = 2;
 constexpr std::size_t kChunkBytes = 1 << 20;
-constexpr std::size_t kLongestProgram = 64;  // characters of what a worker calls itself, in the log
+constexpr std::size_t kLongestProgram = 64;  // characters of a worker's program name, in the log
 
 grpc::ByteBuffer serialised(const v1::ToWorker& message) {
   const grpc::Slice slice(message.SerializeAsString());
   return {&slice, 1};
 }
 
-/// A ToWorker with a verdict. Its large part is copied once, into the slice that all sessions share:
-/// protobuf would copy it three times.
+/// A ToWorker with a verdict. Its large part is copied once, into the slice that all sessions share,
+/// because protobuf would copy it three times.
 grpc::ByteBuffer serialised_verdict(std::span<const std::byte> bytes, std::uint64_t open_round, float step) {
   using google::protobuf::io::CodedOutputStream;
   using google::protobuf::internal::WireFormatLite;
@@ -59,7 +59,7 @@ Refusal refuse(Refusal::Kind kind, std::string reason, std::string text) {
   return {kind, std::move(reason), std::move(text)};
 }
 
-/// For the metrics: what was wrong with a ballot, in a word.
+/// One word for the metrics that says what was wrong with a ballot.
 const char* reason_of(const MessageHeader& expected, std::span<const std::byte> bytes) {
   MessageHeader header;
   std::string problem;
@@ -73,7 +73,7 @@ const char* reason_of(const MessageHeader& expected, std::span<const std::byte> 
 
 }  // namespace
 
-/// One session: what it has fetched so far. Its calls go to the desk.
+/// One session, with what it has fetched so far. The desk does its work.
 class VoteDesk::WorkerAtDesk : public Session {
  public:
   WorkerAtDesk(VoteDesk& owner, std::uint32_t slot, std::string who, std::uint64_t count)
@@ -144,8 +144,8 @@ std::variant<std::unique_ptr<Session>, Refusal> VoteDesk::join(const std::string
     if (!worker) return unknown();
     Slot& slot = slots_[*worker];
     session = std::make_unique<WorkerAtDesk>(*this, *worker, name, ++sessions_);
-    // What the worker holds is enough if the verdicts since then are there and fewer than a snapshot's
-    // 32 bits a parameter and the verdicts since that one.
+    // The worker keeps its model if all verdicts since are there and take no more bytes than the snapshot
+    // (as much as 32 verdicts) and the verdicts since it.
     const auto latest = journal_.open_snapshot();
     const bool verdicts_only = same_history && hello.round() >= journal_.oldest() &&
                                hello.round() <= published_ && hello.round() + 32 >= latest->round();
@@ -166,9 +166,10 @@ std::variant<std::unique_ptr<Session>, Refusal> VoteDesk::join(const std::string
   return session;
 }
 
-/// A run that was begun anew with the same settings, or whose state came from a backup, has other verdicts.
+/// Compares the worker's last verdict with the journal, because a run that was begun anew with the same
+/// settings, or restored from a backup, has other verdicts.
 bool VoteDesk::is_of_this_run(const v1::Hello& hello) const {
-  if (hello.round() == 0) return true;  // the seed makes that model, and is one of the settings
+  if (hello.round() == 0) return true;  // the seed makes that model, and the run's id includes it
   const auto verdict = journal_.verdict(hello.round() - 1);
   return verdict && XXH3_64bits(verdict->data(), verdict->size()) == hello.last_verdict();
 }
@@ -232,13 +233,13 @@ std::optional<Refusal> VoteDesk::answer(const WorkerAtDesk& session, v1::Ballot&
                 fmt::format("{}: {}", session.name, problem));
 }
 
-/// Whether a ballot is refused, or ignored, before it is looked at. If neither, its slot is being
-/// checked, and the round is not closed before that is done.
+/// Decides before decoding whether a ballot is refused (the result) or `ignored`. Otherwise its slot is
+/// marked as being checked, and close_round waits for that.
 std::optional<Refusal> VoteDesk::not_now(const WorkerAtDesk& session, const v1::Ballot& ballot,
                                          bool& ignored) {
   const std::lock_guard lock(mutex_);
   Slot& slot = slots_[session.worker];
-  ignored = slot.session != session.number;  // that session is being ended
+  ignored = slot.session != session.number;  // another session has replaced this one
   if (ignored) return std::nullopt;
   if (auto refusal = unwanted(session)) return refusal;
   if (!session.welcomed)
@@ -327,7 +328,7 @@ grpc::ByteBuffer VoteDesk::welcome(const WorkerAtDesk& session) const {
   welcome.set_snapshot(session.snapshot != nullptr);
   welcome.set_round(session.round);
   welcome.set_open_round(published_);
-  // Where there is nothing left to vote on it need not compute a gradient.
+  // If there is nothing left to vote on, the worker need not compute a gradient.
   welcome.set_voted(slots_[session.worker].answer.has_value() || closing_ || published_ >= options_.rounds);
   return serialised(message);
 }

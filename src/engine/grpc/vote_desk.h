@@ -1,9 +1,9 @@
-// Where the workers' sessions and the server's rounds meet. Sessions come from gRPC's threads: they
-// join, leave ballots, and fetch what there is for them. The server's own thread waits for ballots,
-// closes the round, and publishes its verdict.
+// Where the workers' sessions and the server's rounds meet. Sessions are called by gRPC's threads: they
+// join, leave ballots, and fetch what there is for them. The server's own thread waits for ballots, closes
+// the round, and publishes its verdict.
 //
-// A session fetches at its own pace: first the snapshot, from its file, then verdicts, from the journal,
-// and the newest from memory, where all sessions share it. So a slow worker costs no memory.
+// A session fetches at its own pace: first the snapshot from its file, then the verdicts from the journal.
+// The newest verdict is in memory, where all sessions share it. So a slow worker costs no memory.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -39,59 +39,61 @@ struct VoteDeskOptions {
 
 class VoteDesk : public Desk {
  public:
-  /// All references must outlive this. `owners` are the names that the slots belong to so far, empty
-  /// where nobody has come yet. The open round is that of `box`. `log` may be called from any thread.
+  /// All references must outlive this. `owners` are the names that the slots belong to so far, empty if
+  /// nobody has come yet. The open round is that of `box`. `log` may be called from any thread.
   VoteDesk(VoteDeskOptions options, BallotBox& box, const Journal& journal, AllowList allowed,
            const std::vector<std::string>& owners, Metrics& metrics,
            std::function<void(const std::string&)> log);
 
-  /// How to make sessions ask again, once there is a server. Called when there is news for one of them
-  /// that the server's own thread does not know of.
+  /// `wake` makes all sessions ask again; called when one has news that the server's thread does not know
+  /// of.
   void wake_with(std::function<void()> wake);
 
-  // For sessions, from any thread.
+  // The following are for sessions, from any thread.
   std::variant<std::unique_ptr<Session>, Refusal> join(const std::string& name, const std::string& peer,
                                                        const v1::Hello& hello) override;
   void refused(const std::string& peer, const Refusal& refusal) override;
 
-  // For the server, one thread.
+  // The following are for the server's thread.
 
-  /// Waits until there are so many votes in the open round, or every worker has voted or abstained: true.
-  /// False after so many seconds, or as soon as there are ballots to take or newcomers.
+  /// Waits for `votes` votes, or until every worker has answered: true. False after `seconds`, or when
+  /// there are ballots to take or newcomers.
   bool wait_for_votes(std::uint32_t votes, double seconds);
-  /// The ballots that have come since the last call, to be written down.
+  /// The ballots that have come since the last call, for the journal.
   std::vector<CastBallot> take_ballots();
-  /// Who has not answered in the open round.
+  /// The names of those that have not answered in the open round.
   std::vector<std::string> missing();
 
-  /// Who waits to take over a slot that has not answered in this round. They get nothing until confirmed;
-  /// before that the server writes down whose the slot is.
+  /// Those that wait to take over a slot that has not answered in this round. They get nothing until they
+  /// are confirmed; before that the server writes to the journal whose the slot is.
   std::vector<MemberRecord> newcomers();
-  /// True if the slot was somebody else's until now.
+  /// Gives the slot to the newcomer. Returns true if it belonged to somebody else until now.
   bool confirm(const MemberRecord& member);
-  /// Of all slots; empty: nobody's.
+  /// The owner's name of every slot; empty if it has none.
   std::vector<std::string> owners();
 
-  /// Ballots that come from now on are late. Waits for those that are being looked at. After this
-  /// take_ballots has the last of the round.
+  /// Ballots that come from now on are late. Waits for those that are being checked. After this,
+  /// take_ballots returns the last ballots of the round.
   void close_round();
-  /// Who answered in the closed round, and who of them voted, ascending; and what they said, by worker.
+  /// Who answered in the closed round (ascending), how many of them voted, and the losses by worker.
   struct ClosedRound {
     std::vector<std::uint32_t> answered;
     std::uint32_t voted = 0;
     std::vector<BatchLoss> losses;
   };
   ClosedRound closed_round();
-  /// The verdict of the closed round is on the disk: it may leave, and the next round is open.
+  /// To be called when the verdict of the closed round is on the disk. Lets the sessions fetch it and opens
+  /// the next round.
   void publish(std::span<const std::byte> verdict);
 
-  /// No more rounds: sessions end when they have fetched everything, also those of newcomers.
+  /// There are no more rounds. All sessions, also those of newcomers, end when they have fetched
+  /// everything.
   void finish();
-  /// Waits until every worker that ever came, and may still come, knows the end; those that are away
-  /// have so many seconds.
+  /// Waits until every worker that ever came, and is still allowed, knows of the end. Waits at most
+  /// `seconds` for those that are away.
   void wait_until_all_know(double seconds);
 
-  /// Reads the allow-list again if it was changed; those no longer on it are sent away. True: changed.
+  /// Reads the allow-list again and sends away those that are no longer on it. Returns true if it changed.
   bool reload_allow_list();
   /// How many may join.
   std::size_t allowed() const { return allow_list_.workers().size(); }
@@ -100,18 +102,18 @@ class VoteDesk : public Desk {
   class WorkerAtDesk;
   friend class WorkerAtDesk;
   struct Answer {
-    bool voted = false;  // else it abstains
+    bool voted = false;  // otherwise it abstained
     BatchLoss loss;
     std::optional<CastBallot> to_take;
   };
   struct Slot {
     std::string owner;           // confirmed
-    std::uint64_t session = 0;   // the number of the one that holds the slot now; 0: none
-    std::string session_name;    // whose that is
-    bool checking = false;       // a ballot is being looked at
+    std::uint64_t session = 0;   // the number of the session that holds the slot now; 0: none
+    std::string session_name;    // the name that this session joined with
+    bool checking = false;       // a ballot is being checked
     bool heard_finish = false;
     std::optional<Answer> answer;
-    std::optional<std::uint64_t> complained;  // the round in which the log was told of a ballot not counted
+    std::optional<std::uint64_t> complained;  // the round of the last log line on a ballot not counted
     bool waits_for_owner() const { return session != 0 && owner != session_name && !answer && !checking; }
   };
 
@@ -132,15 +134,15 @@ class VoteDesk : public Desk {
   const Journal& journal_;
   Metrics& metrics_;
   std::function<void(const std::string&)> log_;
-  AllowList allow_list_;  // the server's thread reads it again
+  AllowList allow_list_;  // only the server's thread uses it after the start
 
-  // For all below. No file is opened or read, no ballot looked at and no round decided under it.
+  // Guards all below. While it is held no file is read, no ballot decoded, no round decided.
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::string, std::uint32_t> allowed_;  // as the list last said
+  std::map<std::string, std::uint32_t> allowed_;  // as the list was last read
   std::vector<Slot> slots_;
   std::uint64_t sessions_ = 0;  // so far
-  std::uint64_t published_;     // rounds whose verdict may leave: the open round's number
+  std::uint64_t published_;     // rounds whose verdict may be sent: the open round's number
   bool closing_ = false;        // the open round takes no more ballots
   bool finished_ = false;
   std::function<void()> wake_;

@@ -24,10 +24,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kAroundBallot = 1024;  // what a FromWorker adds to a ballot's bytes; a hello
-constexpr std::chrono::seconds kGrace{1};    // for last words when the server goes
+constexpr std::size_t kAroundBallot = 1024;  // what a FromWorker adds to a ballot; also enough for a hello
+constexpr std::chrono::seconds kGrace{1};    // for the last messages when the server ends
 
-/// Raw: a verdict is serialised once, and its bytes are shared by all sessions that send it.
+/// The raw interface, so that a verdict is serialised once and all sessions that send it share its bytes.
 using RawService = v1::Vote::WithRawCallbackMethod_Session<v1::Vote::Service>;
 
 std::shared_ptr<grpc::ServerCredentials> credentials(const VoteServerOptions& options) {
@@ -39,7 +39,7 @@ std::shared_ptr<grpc::ServerCredentials> credentials(const VoteServerOptions& op
 }
 
 void set_channel_arguments(grpc::ServerBuilder& builder, const VoteServerOptions& options) {
-  // A dead worker is found out within 40 s, also while nothing is sent.
+  // A dead worker is noticed within 40 s, even while nothing is sent.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 20'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // any number
@@ -48,15 +48,15 @@ void set_channel_arguments(grpc::ServerBuilder& builder, const VoteServerOptions
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, 60'000);  // connections without a stream
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, options.hello_seconds * 1000);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 4);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // else a port in use is no error
-  // gRPC's own limit looks at a message when all of it has come, as we do, but then tells nobody.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // otherwise a port in use would be no error
+  // gRPC's own limit is off: it too looks only at whole messages, and does not tell the desk.
   builder.SetMaxReceiveMessageSize(-1);
-  // This is what bounds a worker that sends and sends: gRPC cuts a stream when so much waits to be read.
-  // Enough for hundreds of idle connections, and for two ballots of every worker.
+  // Bounds the memory of workers that send without end: gRPC cuts a stream when more than this waits. It is
+  // enough for hundreds of idle connections and for two ballots of every worker.
   grpc::ResourceQuota quota("workers");
   quota.Resize((std::size_t{256} << 20) + 2 * options.workers * options.largest_message);
   builder.SetResourceQuota(quota);
-  // A few compressed bytes could unpack to gigabytes.
+  // No compression, because a few compressed bytes could unpack to gigabytes.
   for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP})
     builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
 }
@@ -124,7 +124,7 @@ class VoteServer::Impl final : public RawService {
     builder.RegisterService(this);
     const ListenLog log;
     server_ = builder.BuildAndStart();
-    // "localhost" is two addresses, and gRPC is content with one.
+    // "localhost" has two addresses, and gRPC is content if one of them is free.
     if (log.port_in_use())
       throw EngineError(fmt::format(
           "cannot listen on {}: the port is in use; stop who uses it or take another", address.text()));
@@ -140,9 +140,9 @@ class VoteServer::Impl final : public RawService {
     something_.notify_one();
   }
 
-  /// The one thread of ours. It asks the sessions after wake(), which may therefore be called from within
-  /// them and under any lock; it ends sessions that are unwanted and connections that say nothing; it
-  /// tells the desk of the handshakes that failed.
+  /// The server's only own thread. After wake() it asks the sessions, so that wake() may be called from
+  /// within them and under any lock. It also ends unwanted sessions and connections that say nothing, and
+  /// tells the desk of failed handshakes.
   void watch_connections() {
     std::unique_lock lock(mutex_);
     while (!stopping_) {
@@ -180,14 +180,14 @@ class VoteServer::Impl final : public RawService {
     }
   }
 
-  const LibraryUse library_;  // first, so that it goes last
+  const LibraryUse library_;  // first, so that it is destroyed last
   ConnectionList connections_;
   const Connection::Setup setup_;
   const std::chrono::seconds hello_time_;
   int port_ = 0;
   std::atomic<bool> stopped_accepting_ = false;
 
-  std::mutex mutex_;  // for all below; no desk, session or gRPC is called under it
+  std::mutex mutex_;  // guards all below; no desk, session or gRPC is called while it is held
   std::condition_variable something_;
   std::deque<std::pair<Clock::time_point, std::weak_ptr<Connection>>> hellos_due_;
   std::vector<FailedHandshake> failed_;

@@ -1,9 +1,9 @@
-// The server's end of gRPC: sessions with workers, by TLS on both sides. It knows who calls, reads what
-// they send and writes what there is for them; what that is, a Desk decides.
+// The server's end of gRPC: sessions with workers, with TLS on both sides. It knows who calls, reads what
+// they send and writes what there is for them; a Desk decides what that is.
 //
-// gRPC's callback interface: no thread waits for a worker, so hundreds of connections cost no more
-// than their memory. A session has at most one message on its way out; the next is asked for when
-// that has left. A slow worker holds up nobody and nothing piles up for it.
+// It uses gRPC's callback interface: no thread waits for a worker, so hundreds of connections cost no more
+// than their memory. A session sends one message at a time and asks for the next when that has left. So a
+// slow worker delays nobody, and nothing piles up for it.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
@@ -29,41 +29,41 @@ class Ballot;
 struct Refusal {
   enum class Kind { not_allowed, bad_message, replaced, shutting_down };
   Kind kind = Kind::bad_message;
-  std::string reason;  // a word for the metrics, e.g. "wrong_round"
+  std::string reason;  // one word for the metrics, e.g. "wrong_round"
   std::string text;    // one line for people
 };
 
 /// One worker's session, from hello to end. Calls of one session never overlap, except that next() and
-/// unwanted() may be called during others. Its destructor is the end of the session. An exception ends it
-/// too, as a failure of the server after which the worker tries again.
+/// unwanted() may be called during others. The destructor is called when the session has ended. An
+/// exception ends it too; the worker is told that the server failed and tries again.
 class Session {
  public:
   virtual ~Session() = default;
 
-  /// A ballot has come, not yet looked at; its message may be taken. A refusal ends the session.
+  /// A ballot has come and has not been checked. Its message may be moved from. A refusal ends the session.
   virtual std::optional<Refusal> ballot(v1::Ballot& ballot) = 0;
 
-  struct Nothing {};  // yet: asked again after VoteServer::wake
+  struct Nothing {};  // for now: asked again after VoteServer::wake
   struct Goodbye {};  // the session is over and all is well
   using Next = std::variant<Nothing, grpc::ByteBuffer, Goodbye, Refusal>;
   /// The next message for the worker, a serialised ToWorker. Does not wait.
   virtual Next next() = 0;
-  /// Why the session must end, though its worker may not even read what it was sent last: asked after
-  /// VoteServer::wake, also during the other calls.
+  /// Why the session must end, if it must. Asked after wake, also during other calls, so that a worker that
+  /// does not read can be cut off.
   virtual std::optional<Refusal> unwanted() = 0;
 };
 
-/// Called from gRPC's threads and one of the server's, by many sessions at once, under no lock.
+/// Called from gRPC's threads and one of the server's, by many sessions at once, while no lock is held.
 class Desk {
  public:
   virtual ~Desk() = default;
-  /// `name`: from the certificate, or as said without TLS. `peer` is the address, for logs.
+  /// `name` is from the certificate or, without TLS, what the worker says. `peer` is the address, for logs.
   virtual std::variant<std::unique_ptr<Session>, Refusal> join(const std::string& name, const std::string& peer,
                                                              const v1::Hello& hello) = 0;
-  /// A session was refused, or a connection never got as far as one (bad certificate, silence, another
-  /// protocol). Everything a stranger does wrong comes here, once: for the log and the metrics. `peer` is
-  /// empty where gRPC does not tell it. With several servers in a process, each hears of the bad
-  /// handshakes of all: gRPC does not tell whose they are.
+  /// A session was refused, or a connection never became one (bad certificate, silence, another protocol).
+  /// Called once for everything that a stranger does wrong, for the log and the metrics. `peer` is empty if
+  /// gRPC does not tell it. gRPC does not tell either which server a bad handshake was with, so if a
+  /// process has several servers, each is told of all.
   virtual void refused(const std::string& peer, const Refusal& refusal) = 0;
 };
 
@@ -71,31 +71,31 @@ struct VoteServerOptions {
   std::string listen;               // HOST:PORT; port 0: any
   std::optional<KeyPair> keys;      // none: without TLS, on a loopback address only
   std::string client_authority;     // PEM: who signs the workers' certificates
-  std::size_t largest_message = 0;  // of a ballot, as in wire.h
-  std::uint32_t workers = 0;        // so many may be sending one at the same time
-  int hello_seconds = 10;           // a stranger's time for the handshake, and then to say hello
+  std::size_t largest_message = 0;  // the most bytes of a ballot, as in wire.h
+  std::uint32_t workers = 0;        // how many may send a ballot at the same time
+  int hello_seconds = 10;           // the most for the handshake, and then again for the hello
 };
 
 class VoteServer {
  public:
-  /// Listens at once. Throws as listen_address does, and EngineError if the port is in use. `desk` must
+  /// Listens at once. Throws what listen_address throws, and EngineError if the port is in use. `desk` must
   /// outlive this.
   VoteServer(const VoteServerOptions& options, Desk& desk);
-  /// Ends all sessions: who is not gone after a second is cut off. All sessions are gone when it returns.
+  /// Ends all sessions; those that are left after a second are cut off. When it returns, none is left.
   ~VoteServer();
 
   int port() const;
   std::size_t sessions() const;
 
-  /// There may be something new for the workers: every session that had nothing is asked again, by a thread
-  /// of the server. So this may be called from anywhere, also by a session, and under any lock.
+  /// Makes a thread of the server ask every session again that had nothing to send. May be called from
+  /// anywhere, also by a session and while any lock is held.
   void wake();
 
-  /// Returns when there is no session, or after so many seconds; true if there is none.
+  /// Waits until there is no session, at most so many seconds. Returns true if there is none.
   bool wait_for_goodbyes(double seconds);
 
-  /// True once the process had no file descriptor left for a new connection: gRPC then accepts no more,
-  /// for good. The sessions there are go on; the only help is another VoteServer in its place.
+  /// True once the process had no file descriptor left for a new connection, because gRPC then never
+  /// accepts another. The existing sessions go on. Only a new VoteServer in its place helps.
   bool stopped_accepting() const;
 
  private:

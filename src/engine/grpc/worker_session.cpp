@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::uint32_t kProtocol = 2;
 constexpr double kConnectSeconds = 5;
-constexpr double kFirstPause = 0.1;  // seconds between two tries to connect; doubled up to
+constexpr double kFirstPause = 0.1;  // seconds between two attempts to connect; doubles up to kLongestPause
 constexpr double kLongestPause = 2;
 constexpr const char* kOtherVersion = "run the same signvote on both sides";
 
@@ -57,7 +57,7 @@ class WorkerSession::Impl {
         continue;
       }
       if (wants_snapshot_ && !fetch_snapshot(parameters)) continue;
-      // A verdict that is there already tells that the round is closed: a gradient for it would be in vain.
+      // If a verdict is there already, the round is closed, and a gradient for it would be wasted.
       if (round_ == open_round_ && !voted_ && round_ < run_.rounds && !client_.has_message())
         return Event::vote;
       if (!receive()) continue;
@@ -68,7 +68,7 @@ class WorkerSession::Impl {
       if (!message_.has_finished())
         throw EngineError(
             fmt::format("the server sent something else than a verdict; {}", kOtherVersion));
-      while (client_.receive(message_)) continue;  // until the goodbye: the server waits for it
+      while (client_.receive(message_)) continue;  // until the goodbye, because the server waits for it
       finished_ = true;
     }
     return Event::stopped;
@@ -76,7 +76,7 @@ class WorkerSession::Impl {
 
   std::uint64_t round() const { return round_; }
 
-  /// Null: abstains.
+  /// Abstains if `ballot` is null.
   void answer(const SignView* ballot, std::uint32_t samples, double loss) {
     assert(!voted_);
     v1::FromWorker message;
@@ -89,7 +89,7 @@ class WorkerSession::Impl {
       answer.set_message(bytes_.data(), bytes_.size());
     }
     voted_ = true;
-    client_.send(message);  // if it cannot be sent, the next receive tells
+    client_.send(message);  // if it fails, the next receive tells why
   }
 
   void stop() {
@@ -111,7 +111,7 @@ class WorkerSession::Impl {
     if (options_.log) options_.log(line);
   }
 
-  /// One try to have a session, up to the welcome; where it fails, a pause before the next.
+  /// Tries once to begin a session, up to the welcome. If that fails, pauses before the next attempt.
   void connect() {
     assert(!joined_);
     if (client_.begin(std::min(kConnectSeconds, options_.give_up_seconds)) && client_.send(hello()) && client_.receive(message_)) {
@@ -134,7 +134,8 @@ class WorkerSession::Impl {
     return false;
   }
 
-  /// The session is over, or never began: throws if it makes no sense to try again, else waits a little.
+  /// The session is over, or never began. Throws if it makes no sense to try again; otherwise waits a
+  /// little.
   void lose() {
     joined_ = false;
     const SessionEnd end = client_.end();
@@ -192,7 +193,7 @@ class WorkerSession::Impl {
       have += data.size();
     }
     wants_snapshot_ = false;
-    if (round_ == 0) last_verdict_ = 0;  // there is none, and need not be
+    if (round_ == 0) last_verdict_ = 0;  // there is none before the first round
     log(fmt::format("worker {}: holds the model of round {}, round {} is open", run_.worker, round_,
                     open_round_ + 1));
     return true;
@@ -219,7 +220,7 @@ class WorkerSession::Impl {
   bool joined_ = false;          // there is a session
   bool wants_snapshot_ = false;  // its chunks come next
   bool finished_ = false;
-  std::optional<std::uint64_t> last_verdict_;  // its checksum; none: the model is the snapshot, or part of it
+  std::optional<std::uint64_t> last_verdict_;  // its checksum; none: the model is a snapshot, or part of one
   std::uint64_t round_ = 0;
   std::uint64_t open_round_ = 0;
   bool voted_ = false;
@@ -228,9 +229,9 @@ class WorkerSession::Impl {
 
   Clock::time_point last_contact_ = Clock::now();
   double pause_ = kFirstPause;
-  std::string last_problem_;  // logged once, not at every try
+  std::string last_problem_;  // so that it is logged once and not at every attempt
 
-  std::mutex mutex_;  // for what follows
+  std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   bool stopped_ = false;
 };

@@ -1,5 +1,5 @@
-// The engine within one process: all workers and the tally share memory. Ballots and verdicts are
-// encoded all the same, so that what is counted as traffic is what a network would carry.
+// The engine within one process: all workers and the tally share memory. Ballots and verdicts are still
+// encoded, so that the traffic that is counted is what a network would carry.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@ namespace signvote {
 
 class LocalEngine : public Engine {
  public:
-  /// Of the whole model: options.begin is 0. Saves in `folder`.
+  /// The tally is that of the whole model: options.begin is 0. The engine saves in `folder`.
   LocalEngine(const TallyOptions& options, std::uint64_t run_id, std::filesystem::path folder,
               ParallelFor parallel = {});
 
@@ -40,10 +40,10 @@ class LocalEngine : public Engine {
   Tally tally_;
   std::uint64_t run_id_;
   std::filesystem::path folder_;
-  std::vector<std::string> shards_;  // that the opened state names
+  std::vector<std::string> shards_;  // the files that the opened state names
   std::vector<std::uint32_t> hosted_;
   std::vector<std::optional<SignView>> votes_;    // by worker
-  std::vector<std::vector<std::byte>> messages_;  // by worker, to keep their memory
+  std::vector<std::vector<std::byte>> messages_;  // by worker; kept so that their memory is used again
   std::vector<BatchLoss> losses_;
   SignVector verdict_;
   std::vector<std::byte> verdict_message_;

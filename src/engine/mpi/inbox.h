@@ -19,7 +19,7 @@ class Inbox {
  public:
   Inbox(std::uint32_t ranks, int tag) : tag_(tag), letters_(ranks) {}
 
-  /// From now on a rank sends one message a round, of at most so many bytes.
+  /// From now on rank `from` sends one message a round, of at most `bytes` bytes.
   void expect_at_most(std::uint32_t from, std::size_t bytes);
 
   void begin_round();
@@ -30,8 +30,8 @@ class Inbox {
   /// Whether MPI may still write to this object's memory.
   bool in_flight() const;
 
-  /// Begins to receive the pieces that have arrived. Throws EngineError if a rank sends more than makes
-  /// sense.
+  /// Begins to receive the pieces that have arrived. Throws EngineError if a rank sends more bytes than
+  /// expected.
   void start();
 
   /// Calls take(rank, message) for every message that is complete by now. Returns whether any piece has been
@@ -43,9 +43,9 @@ class Inbox {
   struct Letter {
     std::size_t most_bytes = 0;
     std::unique_ptr<std::byte[]> bytes;  // null if nothing is expected: from this rank itself
-    std::size_t size = 0;                // of the pieces begun so far
-    bool begun = true;                   // to receive the last piece
-    std::size_t on_their_way = 0;        // pieces
+    std::size_t size = 0;                // of the pieces whose receiving has begun
+    bool begun = true;                   // the last piece is being received, or was
+    std::size_t on_their_way = 0;        // pieces that are being received
   };
 
   bool start_piece(std::uint32_t from);

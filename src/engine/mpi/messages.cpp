@@ -28,7 +28,7 @@ static_assert(sizeof(Preamble) == 24 && std::has_unique_object_representations_v
 
 constexpr std::size_t kChecksumBytes = sizeof(std::uint64_t);
 constexpr std::size_t kAroundBytes = sizeof(Preamble) + kChecksumBytes;
-/// Of a body's layout: the codec; if it is masked, also the mask's encoding and two lengths.
+/// The bytes of a body's layout: the codec and, if it is masked, the mask's encoding and two lengths.
 constexpr std::size_t kMostLayoutBytes = 1 + 1 + 2 * sizeof(std::uint64_t);
 constexpr std::size_t kLossBytes = sizeof(BatchLoss::samples) + sizeof(BatchLoss::loss);
 constexpr std::uint8_t kAbsent = 0;  // instead of a codec

@@ -48,7 +48,7 @@ struct MessageId {
   std::uint32_t sender = 0;  // a rank
 };
 
-/// The most bytes that a message can have.
+/// The largest size in bytes that such a message can have.
 std::size_t most_ballot_bytes(const Shard& to, std::size_t workers);
 std::size_t most_verdict_bytes(const Shard& from);
 
@@ -66,29 +66,29 @@ struct SentBallot {
   const EncodedSlice* slice = nullptr;  // null: the worker is absent
 };
 
-/// What is read of it.
+/// What a rank receives about one worker.
 struct ReceivedBallot {
   BatchLoss loss;
   bool present = false;
   SignVector signs;  // if present
 };
 
-/// `ballots` are those of all workers that the sender hosts, in their order. `stop`: the sender was asked to
-/// stop.
+/// `ballots` are those of all workers that the sender hosts, in their order. `stop` says that the sender
+/// was asked to stop.
 void encode_ballots(const MessageId& id, bool stop, std::span<const SentBallot> ballots,
                     std::vector<std::byte>& out);
 
-/// Reads such a message. The bytes may come from anybody. Returns false if something is wrong; `problem`
-/// then says what in one line. REQUIRES: as many `ballots` as the sender hosts workers.
+/// Reads what encode_ballots wrote. The bytes may come from anybody. Returns false if something is wrong;
+/// `problem` then says what in one line. REQUIRES: as many `ballots` as the sender hosts workers.
 [[nodiscard]] bool decode_ballots(std::span<const std::byte> bytes, const MessageId& id, const Shard& to,
                                   bool& stop, std::span<ReceivedBallot> ballots, std::string& problem);
 
-/// `traffic` is what the sender has sent before this message, which adds itself to it.
+/// `traffic` is what the sender has sent before this message; this adds the message itself to it.
 void encode_verdict(const MessageId& id, const EncodedSlice& slice, Traffic& traffic,
                     std::vector<std::byte>& out);
 
-/// Reads a shard's slice into the verdict on all coordinates, and the sender's traffic. Otherwise as
-/// decode_ballots.
+/// Reads a shard's slice into the verdict on all coordinates, and the sender's traffic. Like decode_ballots
+/// in all else.
 [[nodiscard]] bool decode_verdict(std::span<const std::byte> bytes, const MessageId& id, const Shard& from,
                                   SignVector& verdict, Traffic& traffic, std::string& problem);
 

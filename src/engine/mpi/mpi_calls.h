@@ -1,8 +1,7 @@
-// Calls of MPI as the rest of the program wants them: errors are exceptions, and a thread that waits leaves
-// its core to others.
+// Wrappers of MPI calls: errors become exceptions, and a thread that waits leaves its core to others.
 #pragma once
 
-// The C interface alone; the C++ interface has been removed from the standard.
+// Only the C interface is used; the C++ interface has been removed from the standard.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
@@ -16,8 +15,8 @@ namespace signvote::mpi {
 /// Throws EngineError if `code` is an error. `doing` completes the sentence "MPI failed ...".
 void check(int code, const std::string& doing);
 
-/// The pauses of a loop that waits for a message. MPI's own waiting keeps a core busy, on which another rank
-/// may be computing gradients.
+/// The pauses of a loop that waits for a message. MPI's own waiting would keep a core busy on which another
+/// rank may be computing gradients.
 class BackOff {
  public:
   /// Sleeps for an eighth of the time since the last news, but at most 0.2 ms. So no wait gets longer by

@@ -67,8 +67,8 @@ class MpiEngine::Impl {
     if (leads()) remove_shards(options_.folder, saved_shards_);
   }
 
-  /// The shards are written before the checkpoint that names them, so whenever a process dies there is
-  /// a whole set of one round.
+  /// The shards are written before the checkpoint that names them. So whenever a process dies, the shards
+  /// of one round are all there.
   void save(RunState state) const {
     on_all_ranks(session_, [this] {
       if (!leads()) save_shard(tally_, options_.folder);
@@ -110,7 +110,7 @@ class MpiEngine::Impl {
     return outcome;
   }
 
-  /// Over all shards.
+  /// The sum over all shards.
   std::vector<std::int64_t> total_half_errors() {
     const std::vector<std::int64_t> mine = tally_.total_half_errors();
     std::vector<std::int64_t> sum(mine.size());
@@ -211,7 +211,7 @@ class MpiEngine::Impl {
   void take_all(mpi::Inbox& inbox, const mpi::Inbox::Take& take) {
     mpi::BackOff back_off;
     while (!inbox.complete()) {
-      verdict_inbox_.start();  // some ranks may have all ballots already
+      verdict_inbox_.start();  // because some ranks may have all ballots already and send their slice
       if (inbox.poll(take)) {
         back_off.news();
       } else {
@@ -245,23 +245,23 @@ class MpiEngine::Impl {
 
   mpi::Inbox ballot_inbox_;
   mpi::Inbox verdict_inbox_;
-  std::vector<std::vector<std::byte>> messages_;  // of ballots, by the rank they go to
+  std::vector<std::vector<std::byte>> messages_;  // the ballots, by the rank they go to
   std::vector<std::byte> verdict_message_;
-  std::vector<MPI_Request> sends_;  // of all pieces
+  std::vector<MPI_Request> sends_;  // one for each piece
 
-  // This round's.
+  // The state of the current round.
   std::uint64_t round_ = 0;
   bool stop_ = false;
   std::vector<std::vector<mpi::EncodedSlice>> encoded_;     // of hosted workers, by worker and rank
   std::vector<std::vector<mpi::ReceivedBallot>> received_;  // by rank, in the order it hosts its workers
   std::vector<std::optional<SignView>> votes_;              // of all workers, on this shard
   std::vector<BatchLoss> losses_;
-  SignVector slice_;  // of the verdict, on this shard
+  SignVector slice_;  // the verdict on this shard
   mpi::EncodedSlice encoded_slice_;
 
   SignVector verdict_;
-  std::vector<Traffic> sent_;  // by rank, as each has last said
-  bool told_ = false;
+  std::vector<Traffic> sent_;  // by rank, as each last reported it
+  bool told_ = false;  // stop_while_waiting was called
 };
 
 MpiEngine::MpiEngine(const MpiSession& session, MpiEngineOptions options, ParallelFor parallel_for)

@@ -5,9 +5,9 @@
 // rank its slice of the verdict. So a rank sends about N/8 bytes for each worker that it hosts and N/8
 // bytes of verdicts, and keeps 2MN/R bytes of counters. docs/clusters.md has the messages.
 //
-// Threads: send_ballot may be called from any number of threads, for different workers at the same time;
-// it encodes the ballot in the calling thread and does not use MPI. All other members are for the thread
-// that made the engine, which alone talks to MPI.
+// Threads: send_ballot may be called from any number of threads, for different workers at the same time; it
+// encodes the ballot in the calling thread and does not use MPI. All other members may be called only by
+// the thread that made the engine, because MPI was initialized for one thread.
 #pragma once
 
 #include <chrono>
@@ -28,7 +28,7 @@ namespace signvote {
 struct MpiEngineOptions {
   TallyOptions tally;  // of the whole model: begin is 0
   std::uint64_t run_id = 0;
-  std::filesystem::path folder;                    // where to save; all ranks see the same
+  std::filesystem::path folder;                    // where to save; all ranks must see the same folder
   std::vector<std::vector<std::uint32_t>> hosted;  // by rank: its workers, at least one, ascending
   /// While a wait for other ranks is longer than `patience`, stop_requested is called again and again. Once
   /// it returns true, stop_while_waiting is called, because a rank may have died; that happens only once.
@@ -39,7 +39,8 @@ struct MpiEngineOptions {
 
 class MpiEngine : public Engine {
  public:
-  /// The tally is that of this rank's shard, not restored. `session` must outlive the engine.
+  /// The tally covers this rank's shard and is not restored before `open`. `session` must outlive the
+  /// engine.
   MpiEngine(const MpiSession& session, MpiEngineOptions options, ParallelFor parallel_for = {});
   ~MpiEngine() override;
 

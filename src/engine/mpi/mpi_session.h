@@ -1,4 +1,4 @@
-// MPI's beginning and end, and what the ranks of a job have to agree on outside of rounds.
+// Starts and ends MPI, and lets the ranks of a job agree on things outside of rounds.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,14 @@
 
 namespace signvote {
 
-/// The ranks of a job. MPI is initialized for as long as this lives. A process can have one, and only the
-/// thread that made it may use it.
+/// The ranks of a job. MPI is initialized for as long as this lives. A process can have only one, and only
+/// the thread that made it may use it.
 class MpiSession : public Group {
  public:
   /// Throws EngineError if MPI cannot give MPI_THREAD_FUNNELED.
   MpiSession();
-  /// Finalizes MPI, except while an exception is being handled: that would wait for the other ranks, which
-  /// may wait for this one. See abort.
+  /// Finalizes MPI, but not while an exception is being handled: finalizing waits for the other ranks, and
+  /// they may be waiting for this one. See abort.
   ~MpiSession() override;
 
   std::string first_problem(const std::string& mine) const override;
