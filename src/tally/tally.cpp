@@ -75,8 +75,9 @@ void Tally::decide(std::span<const std::optional<SignView>> ballots, SignVector&
                            options_.workers * kernels::kBlockCounts};
   };
   const auto weighs = [&](std::uint32_t m) { return weigh && rounds_of_[m] >= options_.initial_rounds; };
-  const auto unweighted = std::ranges::stable_partition(present, weighs);  // only counted, after the vote
-  const auto weighted = present.size() - unweighted.size();
+  // Those without weight come last: they are only counted, after the vote.
+  const auto unweighted = std::stable_partition(present.begin(), present.end(), weighs);
+  const auto weighted = static_cast<std::size_t>(unweighted - present.begin());
   std::vector<kernels::Voter> voters;
   std::vector<kernels::Planes> equals;
   for (const std::uint32_t m : present) {
