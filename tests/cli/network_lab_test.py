@@ -182,7 +182,8 @@ class Network(Case):
         def tx(rounds):
             before = [lab.counters(host)["tx"] for host in range(4)]
             result = lab.mpirun([program, size, rounds], capture_output=True, text=True, timeout=TIMEOUT)
-            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            # Not that stderr is empty: Open MPI warns there if the agent is quicker than its own setpgid().
+            self.assertEqual(result.returncode, 0, result.stderr)
             self.assertEqual(result.stdout, "ranks 4 sum 10\n")
             return [lab.counters(host)["tx"] - before[host] for host in range(4)]
 
