@@ -1,10 +1,11 @@
-// A worker of your own: the network of own_loop.cpp, trained together with workers on other machines, through a
-// server that tallies the votes. The connection is by TLS; it may break, and the server may be started again.
+// A worker of your own: the network of own_loop.cpp, trained together with workers on other machines, through
+// a server that tallies the votes. The connection is by TLS; it may break, and the server may be started
+// again.
 //
 //   own_worker HOST:PORT CERTIFICATE KEY AUTHORITY SAMPLES
 //
-// takes SAMPLES samples a round. The three files are PEM, as `signvote certs` makes them. The server's model must
-// have as many parameters as this one.
+// takes SAMPLES samples a round. The three files are PEM, as `signvote certs` makes them. The server's model
+// must have as many parameters as this one.
 #include <signvote/error.h>
 #include <signvote/sign_vector.h>
 #include <signvote/worker_session.h>

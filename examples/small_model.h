@@ -56,7 +56,8 @@ inline void layer(const float* weights, std::span<const float> inputs, std::span
 }
 
 // Adds to a layer's gradient, given the gradient of the loss by the layer's outputs.
-inline void add_layer_gradient(std::span<const float> by_outputs, std::span<const float> inputs, float* gradient) {
+inline void add_layer_gradient(std::span<const float> by_outputs, std::span<const float> inputs,
+                               float* gradient) {
   float* biases = gradient + by_outputs.size() * inputs.size();
   for (std::size_t i = 0; i < by_outputs.size(); ++i) {
     for (std::size_t j = 0; j < inputs.size(); ++j)

@@ -27,7 +27,8 @@ class TemporaryFolder {
   /// What is in it.
   std::set<std::string> names() const {
     std::set<std::string> found;
-    for (const auto& entry : std::filesystem::directory_iterator(path_)) found.insert(entry.path().filename());
+    for (const auto& entry : std::filesystem::directory_iterator(path_))
+      found.insert(entry.path().filename());
     return found;
   }
 

@@ -29,8 +29,8 @@ RunState from_state(State state, const std::string& file) {
     notes.at("shards").get_to(result.shards);
     notes.at("owners").get_to(result.owners);
   } catch (const nlohmann::json::exception&) {
-    throw DataError(
-        fmt::format("the notes in '{}' cannot be read; was it written by another version of signvote?", file));
+    throw DataError(fmt::format(
+        "the notes in '{}' cannot be read; was it written by another version of signvote?", file));
   }
   result.parameters = std::move(state.parameters);
   result.tally = std::move(state.tally);

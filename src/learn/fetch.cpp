@@ -19,8 +19,8 @@
 
 #include "base/files.h"
 #include "base/process.h"
-#include "base/text.h"
 #include "base/sha256.h"
+#include "base/text.h"
 #include "learn/dataset.h"
 #include "learn/download.h"
 #include "signvote/error.h"

@@ -9,8 +9,8 @@
 #include <sstream>
 
 #include "base/files.h"
-#include "report/figure.h"
 #include "engine/checkpoint.h"
+#include "report/figure.h"
 #include "run/record.h"
 #include "signvote/error.h"
 
@@ -108,8 +108,7 @@ bool run_pair(const Cell& it, const Cell& mv, const Dataset& dataset,
       create_run(mv.config);
   }
   for (const Cell* cell : {&it, &mv})
-    if (!cell->finished() &&
-        !train(cell->config, dataset, hooks(*cell), local_engine(cell->config)).finished)
+    if (!cell->finished() && !train(cell->config, dataset, hooks(*cell), local_engine(cell->config)).finished)
       return false;
   return true;
 }

@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "base/thread_pool.h"
 #include "engine/engine.h"
 #include "learn/dataset.h"
 #include "learn/gradients.h"
 #include "learn/models.h"
 #include "run/config.h"
 #include "signvote/sign_vector.h"
-#include "base/thread_pool.h"
 
 namespace signvote {
 

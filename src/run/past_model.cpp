@@ -9,8 +9,8 @@
 #include "base/sha256.h"
 #include "journal/journal.h"
 #include "learn/evaluate.h"
-#include "learn/models.h"
 #include "learn/model_file.h"
+#include "learn/models.h"
 #include "signvote/error.h"
 
 namespace signvote {

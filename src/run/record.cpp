@@ -27,14 +27,16 @@ MetricsRows rows_until(const fs::path& file, std::uint64_t round) {
   MetricsRows rows;
   if (!fs::exists(file)) return rows;
   const std::string text = read_text_file(file);
-  for (std::size_t line = 1, begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos; ++line) {
+  for (std::size_t line = 1, begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos;
+       ++line) {
     const auto row = nlohmann::json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
                                            text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
     const auto found = row.is_object() ? row.find("round") : row.end();
     if (!row.is_object() || found == row.end() || !found->is_number_unsigned())
-      throw DataError(fmt::format("'{}' is damaged in line {}: it is not a row of metrics; mend the line, or "
-                                  "delete it, and start again",
-                                  file.string(), line));
+      throw DataError(
+          fmt::format("'{}' is damaged in line {}: it is not a row of metrics; mend the line, or "
+                      "delete it, and start again",
+                      file.string(), line));
     const auto of = found->get<std::uint64_t>();
     if (of > round) break;
     begin = rows.bytes = end + 1;

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "base/files.h"
+#include "base/thread_pool.h"
 #include "engine/run_state.h"
 #include "learn/dataset.h"
 #include "learn/models.h"
 #include "run/config.h"
 #include "signvote/tally.h"
-#include "base/thread_pool.h"
 
 namespace signvote {
 

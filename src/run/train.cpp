@@ -35,8 +35,8 @@ class Run {
         group_(group),
         folder_(config.out),
         learner_(config, dataset, plan.hosted, hooks.warn),
-        engine_(plan.make(tally_options(config, learner_.replicas().size()),
-                          learner_.pool().parallel_for())) {
+        engine_(
+            plan.make(tally_options(config, learner_.replicas().size()), learner_.pool().parallel_for())) {
     if (engine_->leads()) lock_.emplace(folder_);
     engine_->open(
         state(), [this](const RunState& saved) { restore(saved); },
@@ -117,9 +117,10 @@ class Run {
   }
 
   [[noreturn]] void throw_diverged() const {
-    throw Error(fmt::format(
-        "round {}: every worker's gradient is NaN or infinite{}, the model has diverged; try a smaller --step",
-        progress_.rounds + 1, config_.absent.empty() ? "" : ", or the worker is --absent"));
+    throw Error(
+        fmt::format("round {}: every worker's gradient is NaN or infinite{}, the model has diverged; try a "
+                    "smaller --step",
+                    progress_.rounds + 1, config_.absent.empty() ? "" : ", or the worker is --absent"));
   }
 
   bool due_for_test() const {

@@ -23,7 +23,8 @@ class StopWatcher {
  public:
   StopWatcher(const TrainHooks& hooks, WorkerSession& session)
       : thread_([this, &hooks, &session] {
-          while (!done_ && !hooks.stop_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+          while (!done_ && !hooks.stop_requested())
+            std::this_thread::sleep_for(std::chrono::milliseconds(100));
           if (!done_) session.stop();
         }) {}
   ~StopWatcher() {

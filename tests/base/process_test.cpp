@@ -1,6 +1,5 @@
 // Programs run without a shell: what goes in comes out, and every way to fail is told apart.
 #include "base/process.h"
-#include "base/text.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -9,6 +8,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "base/text.h"
 #include "signvote/error.h"
 
 namespace signvote {

@@ -18,12 +18,12 @@
 #include <utility>
 #include <vector>
 
-#include "engine/vote_fakes.h"
-#include "journal/journal.h"
 #include "engine/grpc/allow_list.h"
 #include "engine/grpc/server_engine.h"
 #include "engine/grpc/vote_desk.h"
 #include "engine/replay.h"
+#include "engine/vote_fakes.h"
+#include "journal/journal.h"
 #include "report/metrics.h"
 #include "signvote/ballot_box.h"
 #include "signvote/tally.h"

@@ -1,11 +1,10 @@
 // Workers that come, go and come back, as the desk sees them; desk_hostile_test.cpp has those that mean no
 // good.
-#include "engine/grpc/vote_desk.h"
-
 #include <cstdlib>
 #include <string_view>
 
 #include "engine/desk_house.h"
+#include "engine/grpc/vote_desk.h"
 
 namespace signvote {
 namespace {
@@ -269,9 +268,9 @@ TEST(Desk, goes_on_after_a_restart) {
   house.box = std::make_unique<BallotBox>(house.tally, house.run_id);
   Replay replay(house.tally, *house.box, owners, "here");
   house.journal->replay([&](const JournalEvent& event) { replay.take(event); });
-  house.desk = std::make_unique<VoteDesk>(house.desk_options(), *house.box, *house.journal,
-                                          AllowList(std::nullopt, 3), replay.owners(), house.metrics,
-                                          [](const std::string&) {});
+  house.desk =
+      std::make_unique<VoteDesk>(house.desk_options(), *house.box, *house.journal, AllowList(std::nullopt, 3),
+                                 replay.owners(), house.metrics, [](const std::string&) {});
   house.server = std::make_unique<VoteServer>(DeskHouse::plain_options(), *house.desk);
   DeskWorker first(house, "worker-0"), second(house, "worker-1");
   const v1::Welcome welcome = first.join(2);
@@ -311,8 +310,7 @@ TEST(Desk, a_replaced_session_is_unwanted_and_cannot_vote) {
   DeskWorker now(house, "worker-0");
   enter(now);
   v1::FromWorker message = house.good_ballot(0, 0, house.random_signs());
-  EXPECT_FALSE(before->ballot(*message.mutable_ballot()))
-      << "it is ended anyway";
+  EXPECT_FALSE(before->ballot(*message.mutable_ballot())) << "it is ended anyway";
   EXPECT_FALSE(house.wait_for_votes(1, 0));
   const auto refusal = before->unwanted();
   ASSERT_TRUE(refusal);

@@ -77,7 +77,8 @@ TEST(LocalEngine, goes_on_from_what_it_saved) {
     return *engine.receive_verdict(false).verdict;
   };
   const auto no_round = [](const Outcome&) { FAIL() << "nothing was decided since"; };
-  before.open({}, [](const RunState&) { FAIL() << "nothing was saved"; }, no_round);
+  before.open(
+      {}, [](const RunState&) { FAIL() << "nothing was saved"; }, no_round);
   before.start();
   for (std::size_t t = 0; t < 3; ++t) play(before, t);
   RunState state;
@@ -88,7 +89,8 @@ TEST(LocalEngine, goes_on_from_what_it_saved) {
   before.save(state);
   LocalEngine after(script.options, 1, folder.path());
   RunState found;
-  after.open({}, [&](const RunState& saved) { found = saved; }, no_round);
+  after.open(
+      {}, [&](const RunState& saved) { found = saved; }, no_round);
   after.start();
   EXPECT_EQ(found.progress.rounds, 3U);
   EXPECT_EQ(found.progress.absences, 5U);

@@ -119,7 +119,7 @@ class FakeDesk : public Desk {
   };
 
   std::variant<std::unique_ptr<Session>, Refusal> join(const std::string& name, const std::string& peer,
-                                                     const v1::Hello&) override {
+                                                       const v1::Hello&) override {
     const std::lock_guard lock(mutex_);
     if (auto turned_away = at_the_door.find(name); turned_away != at_the_door.end())
       return turned_away->second;

@@ -1,7 +1,8 @@
-// A real server for examples/own_worker.cpp: it tallies, journals and publishes for the examples' small model.
+// A real server for examples/own_worker.cpp: it tallies, journals and publishes for the examples' small
+// model.
 //   small_server FOLDER ROUNDS
-// makes certificates in FOLDER/certs, listens on a free port of the loopback (FOLDER/server.json tells which), and
-// prints the accuracy when the run is over.
+// makes certificates in FOLDER/certs, listens on a free port of the loopback (FOLDER/server.json tells
+// which), and prints the accuracy when the run is over.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -43,7 +44,8 @@ int main(int, char** argv) {
   fresh.run_id = 1;
   fresh.parameters = initial_model();
   std::vector<float> model = fresh.parameters;
-  engine->open(fresh, [](const RunState&) {}, [](const Outcome&) {});
+  engine->open(
+      fresh, [](const RunState&) {}, [](const Outcome&) {});
   engine->start();
   for (std::uint64_t round = 0; round < rounds; ++round)
     step(model, *engine->receive_verdict(false).verdict, step_size);

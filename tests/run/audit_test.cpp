@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "base/sha256.h"
-#include "journal/journal.h"
 #include "engine/run_state.h"
+#include "journal/journal.h"
 #include "signvote/ballot_box.h"
 #include "signvote/error.h"
 #include "signvote/wire.h"

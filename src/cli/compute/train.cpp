@@ -71,7 +71,8 @@ int train_in_group(const TrainConfig& config, bool resume, const Group& group,
                  result.rounds, config.rounds, config.out);
     return kInterrupted;
   }
-  if (group.leads()) fmt::print("{}run folder      {}\n", format_summary(read_summary(config.out)), config.out);
+  if (group.leads())
+    fmt::print("{}run folder      {}\n", format_summary(read_summary(config.out)), config.out);
   return 0;
 }
 

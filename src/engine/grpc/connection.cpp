@@ -99,7 +99,10 @@ std::shared_ptr<Connection> Connection::begin(const Setup& setup, grpc::Callback
 }
 
 Connection::Connection(const Setup& setup, grpc::CallbackServerContext& context)
-    : setup_(setup), context_(context), peer_(readable_peer(context.peer())), unidentified_(identify(context)) {}
+    : setup_(setup),
+      context_(context),
+      peer_(readable_peer(context.peer())),
+      unidentified_(identify(context)) {}
 
 Connection::~Connection() {
   const bool had_joined = session_ != nullptr;

@@ -240,10 +240,10 @@ class ServerEngine : public Engine {
     const std::vector<std::string> owners = desk_->owners();
     for (std::uint32_t m = 0; m < totals.size(); ++m)
       if (!owners[m].empty() && tally_.rounds_of(m) > 0)
-        metrics_.set("signvote_error_rate",
-                     static_cast<double>(totals[m]) / 2.0 / tally_.rounds_of(m) /
-                         static_cast<double>(tally_.size()),
-                     fmt::format("worker=\"{}\"", escape_label(owners[m])));
+        metrics_.set(
+            "signvote_error_rate",
+            static_cast<double>(totals[m]) / 2.0 / tally_.rounds_of(m) / static_cast<double>(tally_.size()),
+            fmt::format("worker=\"{}\"", escape_label(owners[m])));
   }
 
   /// What /healthz reports. It fails once a single step has taken ten minutes; waiting for workers is

@@ -30,13 +30,13 @@ struct ServerEngineOptions {
   std::uint64_t rounds = 0;
   float step = 0;  // delta
   std::filesystem::path folder;
-  VoteServerOptions listen;                    // largest_message and workers are filled in
-  std::optional<std::filesystem::path> allow;  // see allow_list.h
-  std::uint32_t quorum = 0;                    // 0: all workers
-  double deadline_seconds = 0;                 // 0: a round closes as soon as the quorum has voted
-  std::uint64_t keep = UINT64_MAX;             // verdicts to keep, at least
-  std::optional<int> metrics_port;             // 0: any
-  std::function<bool()> stop_requested;        // called again and again while waiting
+  VoteServerOptions listen;                     // largest_message and workers are filled in
+  std::optional<std::filesystem::path> allow;   // see allow_list.h
+  std::uint32_t quorum = 0;                     // 0: all workers
+  double deadline_seconds = 0;                  // 0: a round closes as soon as the quorum has voted
+  std::uint64_t keep = UINT64_MAX;              // verdicts to keep, at least
+  std::optional<int> metrics_port;              // 0: any
+  std::function<bool()> stop_requested;         // called again and again while waiting
   std::function<void(const std::string&)> log;  // one line each; from any thread
 };
 

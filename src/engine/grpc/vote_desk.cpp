@@ -29,9 +29,11 @@ grpc::ByteBuffer serialised(const v1::ToWorker& message) {
 /// A ToWorker with a verdict. Its large part is copied once, into the slice that all sessions share,
 /// because protobuf would copy it three times.
 grpc::ByteBuffer serialised_verdict(std::span<const std::byte> bytes, std::uint64_t open_round, float step) {
-  using google::protobuf::io::CodedOutputStream;
   using google::protobuf::internal::WireFormatLite;
-  const auto tag = [](int field, WireFormatLite::WireType type) { return WireFormatLite::MakeTag(field, type); };
+  using google::protobuf::io::CodedOutputStream;
+  const auto tag = [](int field, WireFormatLite::WireType type) {
+    return WireFormatLite::MakeTag(field, type);
+  };
   v1::Verdict small;
   small.set_open_round(open_round);
   small.set_step(step);
@@ -39,9 +41,9 @@ grpc::ByteBuffer serialised_verdict(std::span<const std::byte> bytes, std::uint6
   const auto length = static_cast<std::uint32_t>(bytes.size());
   const std::uint32_t message_tag =
       tag(v1::Verdict::kMessageFieldNumber, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
-  const std::uint32_t inner = static_cast<std::uint32_t>(head.size() + bytes.size() +
-                                                         CodedOutputStream::VarintSize32(message_tag) +
-                                                         CodedOutputStream::VarintSize32(length));
+  const std::uint32_t inner =
+      static_cast<std::uint32_t>(head.size() + bytes.size() + CodedOutputStream::VarintSize32(message_tag) +
+                                 CodedOutputStream::VarintSize32(length));
   std::array<std::uint8_t, 64> prefix;
   std::uint8_t* at = CodedOutputStream::WriteVarint32ToArray(
       tag(v1::ToWorker::kVerdictFieldNumber, WireFormatLite::WIRETYPE_LENGTH_DELIMITED), prefix.data());
@@ -198,9 +200,9 @@ std::optional<std::uint32_t> VoteDesk::slot_of(const std::string& name) const {
 
 std::optional<Refusal> VoteDesk::unwanted(const WorkerAtDesk& session) const {
   if (slots_[session.worker].session != session.number)
-    return refuse(Refusal::Kind::replaced, "replaced",
-                  fmt::format("another session took the place of '{}' as worker {}", session.name,
-                              session.worker));
+    return refuse(
+        Refusal::Kind::replaced, "replaced",
+        fmt::format("another session took the place of '{}' as worker {}", session.name, session.worker));
   if (slot_of(session.name) == session.worker) return std::nullopt;
   return refuse(Refusal::Kind::not_allowed, "no_longer_allowed",
                 fmt::format("'{}' is no longer on the server's allow-list for worker {}", session.name,
@@ -228,8 +230,7 @@ std::optional<Refusal> VoteDesk::answer(const WorkerAtDesk& session, v1::Ballot&
   if (good) return std::nullopt;
   const MessageHeader expected{MessageKind::ballot, options_.run_id, ballot.round(), session.worker,
                                options_.parameters};
-  return refuse(Refusal::Kind::bad_message,
-                reason_of(expected, std::as_bytes(std::span(ballot.message()))),
+  return refuse(Refusal::Kind::bad_message, reason_of(expected, std::as_bytes(std::span(ballot.message()))),
                 fmt::format("{}: {}", session.name, problem));
 }
 
@@ -253,8 +254,8 @@ std::optional<Refusal> VoteDesk::not_now(const WorkerAtDesk& session, const v1::
     // One line a round, because a worker that sends them without end must not fill the disk. The metrics
     // count all.
     if (std::exchange(slot.complained, published_) != published_)
-      log_(fmt::format("{}: a {} ballot for round {} is not counted", session.name, what,
-                       ballot.round() + 1));
+      log_(
+          fmt::format("{}: a {} ballot for round {} is not counted", session.name, what, ballot.round() + 1));
     metrics_.add("signvote_ballots_total", 1, fmt::format("result=\"{}\"", what));
     ignored = true;
     return std::nullopt;

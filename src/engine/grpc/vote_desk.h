@@ -107,10 +107,10 @@ class VoteDesk : public Desk {
     std::optional<CastBallot> to_take;
   };
   struct Slot {
-    std::string owner;           // confirmed
-    std::uint64_t session = 0;   // the number of the session that holds the slot now; 0: none
-    std::string session_name;    // the name that this session joined with
-    bool checking = false;       // a ballot is being checked
+    std::string owner;          // confirmed
+    std::uint64_t session = 0;  // the number of the session that holds the slot now; 0: none
+    std::string session_name;   // the name that this session joined with
+    bool checking = false;      // a ballot is being checked
     bool heard_finish = false;
     std::optional<Answer> answer;
     std::optional<std::uint64_t> complained;  // the round of the last log line on a ballot not counted

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/grpc/library.h"
 #include "engine/grpc/connection.h"
+#include "engine/grpc/library.h"
 #include "engine/grpc/vote.grpc.pb.h"
 #include "signvote/error.h"
 
@@ -207,7 +207,9 @@ VoteServer::~VoteServer() = default;
 int VoteServer::port() const { return impl_->port(); }
 std::size_t VoteServer::sessions() const { return impl_->connections().sessions(); }
 void VoteServer::wake() { impl_->wake(); }
-bool VoteServer::wait_for_goodbyes(double seconds) { return impl_->connections().wait_for_no_sessions(seconds); }
+bool VoteServer::wait_for_goodbyes(double seconds) {
+  return impl_->connections().wait_for_no_sessions(seconds);
+}
 bool VoteServer::stopped_accepting() const { return impl_->stopped_accepting(); }
 
 }  // namespace signvote

@@ -58,8 +58,9 @@ class Desk {
  public:
   virtual ~Desk() = default;
   /// `name` is from the certificate or, without TLS, what the worker says. `peer` is the address, for logs.
-  virtual std::variant<std::unique_ptr<Session>, Refusal> join(const std::string& name, const std::string& peer,
-                                                             const v1::Hello& hello) = 0;
+  virtual std::variant<std::unique_ptr<Session>, Refusal> join(const std::string& name,
+                                                               const std::string& peer,
+                                                               const v1::Hello& hello) = 0;
   /// A session was refused, or a connection never became one (bad certificate, silence, another protocol).
   /// Called once for everything that a stranger does wrong, for the log and the metrics. `peer` is empty if
   /// gRPC does not tell it. gRPC does not tell either which server a bad handshake was with, so if a

@@ -66,8 +66,7 @@ class WorkerSession::Impl {
         return Event::stepped;
       }
       if (!message_.has_finished())
-        throw EngineError(
-            fmt::format("the server sent something else than a verdict; {}", kOtherVersion));
+        throw EngineError(fmt::format("the server sent something else than a verdict; {}", kOtherVersion));
       while (client_.receive(message_)) continue;  // until the goodbye, because the server waits for it
       finished_ = true;
     }
@@ -114,7 +113,8 @@ class WorkerSession::Impl {
   /// Tries once to begin a session, up to the welcome. If that fails, pauses before the next attempt.
   void connect() {
     assert(!joined_);
-    if (client_.begin(std::min(kConnectSeconds, options_.give_up_seconds)) && client_.send(hello()) && client_.receive(message_)) {
+    if (client_.begin(std::min(kConnectSeconds, options_.give_up_seconds)) && client_.send(hello()) &&
+        client_.receive(message_)) {
       last_contact_ = Clock::now();
       pause_ = kFirstPause;
       last_problem_.clear();

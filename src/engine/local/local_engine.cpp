@@ -48,8 +48,8 @@ Outcome LocalEngine::receive_verdict(bool stop) {
   Outcome outcome;
   outcome.stop = stop;
   outcome.losses = std::exchange(losses_, std::vector<BatchLoss>(losses_.size()));
-  outcome.present = static_cast<std::uint32_t>(
-      std::ranges::count_if(votes_, &std::optional<SignView>::has_value));
+  outcome.present =
+      static_cast<std::uint32_t>(std::ranges::count_if(votes_, &std::optional<SignView>::has_value));
   if (outcome.present == 0) return outcome;
   const MessageHeader header{MessageKind::verdict, run_id_, tally_.rounds(), 0, tally_.size()};
   tally_.decide(votes_, verdict_);

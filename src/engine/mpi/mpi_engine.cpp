@@ -261,7 +261,7 @@ class MpiEngine::Impl {
 
   SignVector verdict_;
   std::vector<Traffic> sent_;  // by rank, as each last reported it
-  bool told_ = false;  // stop_while_waiting was called
+  bool told_ = false;          // stop_while_waiting was called
 };
 
 MpiEngine::MpiEngine(const MpiSession& session, MpiEngineOptions options, ParallelFor parallel_for)
