@@ -5,5 +5,5 @@ list(LENGTH commands count)
 list(FILTER commands EXCLUDE REGEX " -ffp-contract=off ")
 if(count EQUAL 0 OR commands)
   message(FATAL_ERROR "of ${count} compiler calls, these lack -ffp-contract=off (use signvote_library, or link "
-    "signvote_settings): ${commands}")
+    "signvote_flags): ${commands}")
 endif()
