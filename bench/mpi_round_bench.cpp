@@ -123,7 +123,9 @@ void vote(const MpiSession& session, std::size_t size, std::size_t rounds) {
   const std::uint32_t ranks = session.size();
   std::vector<std::vector<std::uint32_t>> hosts;
   for (std::uint32_t r = 0; r < ranks; ++r) hosts.push_back({r});
-  MpiEngine engine(session, {{Method::it, ranks, 0, size, kInitialRounds, 10}, kRunId, {}, hosts, {}, {}});
+  const std::unique_ptr<Engine> made =
+      make_mpi_engine(session, {{Method::it, ranks, 0, size, kInitialRounds, 10}, kRunId, {}, hosts, {}, {}});
+  Engine& engine = *made;
   std::vector<SignVector> ballots(kInitialRounds);
   for (std::uint32_t i = 0; i < kInitialRounds; ++i)
     if (pack(random_gradient(size, session.rank(), i), ballots[i])) throw EngineError("not a gradient");

@@ -24,7 +24,7 @@ EnginePlan mpi_engine(const TrainConfig& config, const MpiSession& session, cons
   plan.hosted = options.hosted[session.rank()];
   plan.make = [options, &session](const TallyOptions& tally, const ParallelFor& parallel) mutable {
     options.tally = tally;
-    return std::make_unique<MpiEngine>(session, options, parallel);
+    return make_mpi_engine(session, options, parallel);
   };
   return plan;
 }

@@ -173,10 +173,11 @@ void decides_what_one_process_decides(std::uint64_t seed, std::size_t size, std:
   const MpiEngineOptions mpi_options{options, seed, folder.path(), random_hosts(workers, random), {}, {}};
   ThreadPool pool(2);
   LocalEngine local(options, seed, "unused");
-  MpiEngine engine(*session, mpi_options, pool.parallel_for());
+  const std::unique_ptr<Engine> made = make_mpi_engine(*session, mpi_options, pool.parallel_for());
+  Engine& engine = *made;
   require(engine.leads() == (session->rank() == 0), "who leads");
   std::uint64_t ballots = 0;
-  const auto play_both = [&](MpiEngine& one, std::size_t t) {
+  const auto play_both = [&](Engine& one, std::size_t t) {
     const std::string where = fmt::format("seed {} size {} workers {} round {}", seed, size, workers, t);
     const Round round = random_round(size, workers, random);
     const auto stopper = static_cast<std::uint32_t>(random() % (8 * session->size()));
@@ -205,7 +206,8 @@ void decides_what_one_process_decides(std::uint64_t seed, std::size_t size, std:
     else
       engine.save(state_of(local.tally()));
     session->first_problem("");  // rank 0 is the last to save
-    MpiEngine resumed(*session, mpi_options);
+    const std::unique_ptr<Engine> made_resumed = make_mpi_engine(*session, mpi_options);
+    Engine& resumed = *made_resumed;
     std::uint64_t found = 0;
     resumed.open(
         {}, [&](const RunState& state) { found = state.progress.rounds; }, [](const Outcome&) {});
@@ -222,7 +224,9 @@ void sends_no_more_with_more_ranks() {
   const std::uint32_t ranks = session->size();
   const std::size_t size = 64'000;
   std::mt19937_64 random(1);
-  MpiEngine engine(*session, {{Method::it, ranks, 0, size, 2, 10}, 1, {}, one_each(), {}, {}});
+  const std::unique_ptr<Engine> made =
+      make_mpi_engine(*session, {{Method::it, ranks, 0, size, 2, 10}, 1, {}, one_each(), {}, {}});
+  Engine& engine = *made;
   Round round = random_round(size, ranks, random);
   for (std::uint32_t m = 0; m < ranks; ++m) {
     round.present[m] = &round.ballots[m];
@@ -294,7 +298,8 @@ void waits_quietly() {
     report();
     return false;
   };
-  MpiEngine engine(*session, std::move(options));
+  const std::unique_ptr<Engine> made = make_mpi_engine(*session, std::move(options));
+  Engine& engine = *made;
   ThreadPool pool(1);
   const auto play_one = [&] {
     begun = Clock::now();
@@ -332,7 +337,8 @@ void sends_exactly_a_piece() {
   const TallyOptions options{Method::it, ranks, 0, size, 1, 10};
   const auto hosts = one_each();
   LocalEngine local(options, 3, "unused");
-  MpiEngine engine(*session, {options, 3, {}, hosts, {}, {}});
+  const std::unique_ptr<Engine> made = make_mpi_engine(*session, {options, 3, {}, hosts, {}, {}});
+  Engine& engine = *made;
   ThreadPool pool(1);
   for (unsigned t = 0; t < 3; ++t) {
     Round round;
@@ -367,7 +373,9 @@ void garbage(const std::string& kind) {
   std::mt19937_64 random(4);
   ThreadPool pool(1);
   const auto hosts = one_each();
-  MpiEngine engine(*session, {{Method::it, ranks, 0, kSize, 2, 10}, 3, {}, hosts, {}, {}});
+  const std::unique_ptr<Engine> made =
+      make_mpi_engine(*session, {{Method::it, ranks, 0, kSize, 2, 10}, 3, {}, hosts, {}, {}});
+  Engine& engine = *made;
   for (int t = 0; t < 2; ++t) play(engine, random_round(kSize, ranks, random), pool, false);
   const Round round = random_round(kSize, ranks, random);
   if (session->rank() == liar) {
@@ -402,7 +410,9 @@ void garbage(const std::string& kind) {
   const std::uint32_t ranks = session->size();
   std::mt19937_64 random(5);
   ThreadPool pool(1);
-  MpiEngine engine(*session, {{Method::it, ranks, 0, 5000, 2, 10}, 3, {}, one_each(), {}, {}});
+  const std::unique_ptr<Engine> made =
+      make_mpi_engine(*session, {{Method::it, ranks, 0, 5000, 2, 10}, 3, {}, one_each(), {}, {}});
+  Engine& engine = *made;
   for (int t = 0;; ++t) {
     play(engine, random_round(5000, ranks, random), pool, false);
     std::this_thread::sleep_for(milliseconds(1));

@@ -15,19 +15,36 @@
 #include "signvote/error.h"
 
 namespace signvote {
+namespace {
 
-class MpiEngine::Impl {
+/// The memory that MPI reads and writes during a round.
+struct Mail {
+  explicit Mail(std::uint32_t ranks)
+      : ballot_inbox(ranks, mpi::kBallotTag), verdict_inbox(ranks, mpi::kVerdictTag), ballots(ranks) {}
+
+  /// Whether MPI may still use it, which happens after a round that failed.
+  bool in_flight() const {
+    return ballot_inbox.in_flight() || verdict_inbox.in_flight() ||
+           std::ranges::any_of(sends, [](MPI_Request request) { return request != MPI_REQUEST_NULL; });
+  }
+
+  mpi::Inbox ballot_inbox;
+  mpi::Inbox verdict_inbox;
+  std::vector<std::vector<std::byte>> ballots;  // by the rank they go to
+  std::vector<std::byte> verdict;
+  std::vector<MPI_Request> sends;  // one for each piece
+};
+
+class MpiEngine : public Engine {
  public:
-  Impl(const MpiSession& session, MpiEngineOptions options, ParallelFor parallel_for)
+  MpiEngine(const MpiSession& session, MpiEngineOptions options, ParallelFor parallel_for)
       : options_(std::move(options)),
         session_(session),
         rank_(session.rank()),
         ranks_(session.size()),
         shards_(shards(options_.tally.end, session.size())),
         tally_(tally_options(options_.tally, shards_[rank_]), std::move(parallel_for)),
-        ballot_inbox_(ranks_, mpi::kBallotTag),
-        verdict_inbox_(ranks_, mpi::kVerdictTag),
-        messages_(ranks_),
+        mail_(std::make_unique<Mail>(ranks_)),
         encoded_(options_.tally.workers),
         received_(ranks_),
         votes_(options_.tally.workers),
@@ -35,27 +52,30 @@ class MpiEngine::Impl {
         verdict_(options_.tally.end),
         sent_(ranks_) {
     assert(options_.tally.begin == 0 && options_.hosted.size() == ranks_);
-    for (const std::uint32_t worker : hosted()) encoded_[worker].resize(ranks_);
+    for (const std::uint32_t worker : mine()) encoded_[worker].resize(ranks_);
     for (std::uint32_t r = 0; r < ranks_; ++r) {
       if (r == rank_) continue;
       received_[r].resize(options_.hosted[r].size());
-      ballot_inbox_.expect_at_most(r, mpi::most_ballot_bytes(shards_[rank_], received_[r].size()));
-      verdict_inbox_.expect_at_most(r, mpi::most_verdict_bytes(shards_[r]));
+      mail_->ballot_inbox.expect_at_most(r, mpi::most_ballot_bytes(shards_[rank_], received_[r].size()));
+      mail_->verdict_inbox.expect_at_most(r, mpi::most_verdict_bytes(shards_[r]));
     }
   }
 
-  const std::vector<std::uint32_t>& hosted() const { return options_.hosted[rank_]; }
-  bool leads() const { return rank_ == 0; }
-  const Tally& tally() const { return tally_; }
-  Traffic traffic() const { return std::accumulate(sent_.begin(), sent_.end(), Traffic{}, plus); }
-
-  /// Whether MPI may still use the memory of this object, which happens after a round that failed.
-  bool in_flight() const {
-    return ballot_inbox_.in_flight() || verdict_inbox_.in_flight() ||
-           std::ranges::any_of(sends_, [](MPI_Request request) { return request != MPI_REQUEST_NULL; });
+  ~MpiEngine() override {
+    // Memory that MPI still uses cannot be freed. This happens only after an error that ends the program.
+    if (mail_->in_flight()) static_cast<void>(mail_.release());
   }
+  MpiEngine(const MpiEngine&) = delete;
+  MpiEngine& operator=(const MpiEngine&) = delete;
 
-  void open(const std::function<void(const RunState&)>& saved) {
+  std::span<const std::uint32_t> hosted() const override { return mine(); }
+  bool leads() const override { return rank_ == 0; }
+  const Tally& tally() const override { return tally_; }
+  Traffic traffic() const override { return std::accumulate(sent_.begin(), sent_.end(), Traffic{}, plus); }
+  void finish() override {}
+
+  void open(const RunState&, const std::function<void(const RunState&)>& saved,
+            const std::function<void(const Outcome&)>&) override {
     const auto state = load_checkpoint(options_.folder);
     if (!state) return;
     saved(*state);
@@ -63,21 +83,21 @@ class MpiEngine::Impl {
     saved_shards_ = state->shards;
   }
 
-  void start() const {
+  void start() override {
     if (leads()) remove_shards(options_.folder, saved_shards_);
   }
 
   /// The shards are written before the checkpoint that names them. So whenever a process dies, the shards
   /// of one round are all there.
-  void save(RunState state) const {
+  void save(RunState state) override {
     on_all_ranks(session_, [this] {
       if (!leads()) save_shard(tally_, options_.folder);
     });
     if (leads()) save_checkpoint(std::move(state), tally_, options_.folder);
   }
 
-  void send_ballot(std::uint32_t worker, const SignVector* ballot, const BatchLoss& loss) {
-    assert(std::ranges::binary_search(hosted(), worker));
+  void send_ballot(std::uint32_t worker, const SignVector* ballot, const BatchLoss& loss) override {
+    assert(std::ranges::binary_search(mine(), worker));
     losses_[worker] = loss;
     if (ballot == nullptr) return;
     assert(ballot->size() == options_.tally.end);
@@ -86,13 +106,13 @@ class MpiEngine::Impl {
     votes_[worker] = mpi::slice(*ballot, shards_[rank_]);
   }
 
-  Outcome receive_verdict(bool stop) {
+  Outcome receive_verdict(bool stop) override {
     round_ = tally_.rounds();
     stop_ = stop;
-    ballot_inbox_.begin_round();
-    verdict_inbox_.begin_round();
+    mail_->ballot_inbox.begin_round();
+    mail_->verdict_inbox.begin_round();
     send_ballots(stop);
-    take_all(ballot_inbox_, [this](std::uint32_t from, auto bytes) { take_ballots(from, bytes); });
+    take_all(mail_->ballot_inbox, [this](std::uint32_t from, auto bytes) { take_ballots(from, bytes); });
 
     Outcome outcome;
     outcome.stop = stop_;
@@ -103,7 +123,7 @@ class MpiEngine::Impl {
       tally_.decide(votes_, slice_);
       std::ranges::fill(votes_, std::nullopt);
       send_verdict();
-      take_all(verdict_inbox_, [this](std::uint32_t from, auto bytes) { take_verdict(from, bytes); });
+      take_all(mail_->verdict_inbox, [this](std::uint32_t from, auto bytes) { take_verdict(from, bytes); });
       outcome.verdict = &verdict_;
     }
     finish_sends();
@@ -111,12 +131,12 @@ class MpiEngine::Impl {
   }
 
   /// The sum over all shards.
-  std::vector<std::int64_t> total_half_errors() {
-    const std::vector<std::int64_t> mine = tally_.total_half_errors();
-    std::vector<std::int64_t> sum(mine.size());
+  std::vector<std::int64_t> total_half_errors() const override {
+    const std::vector<std::int64_t> own = tally_.total_half_errors();
+    std::vector<std::int64_t> sum(own.size());
     MPI_Request request = MPI_REQUEST_NULL;
     const std::string doing = "to sum up the tallies of all ranks";
-    mpi::check(MPI_Iallreduce(mine.data(), sum.data(), static_cast<int>(mine.size()), MPI_INT64_T, MPI_SUM,
+    mpi::check(MPI_Iallreduce(own.data(), sum.data(), static_cast<int>(own.size()), MPI_INT64_T, MPI_SUM,
                               MPI_COMM_WORLD, &request),
                doing);
     mpi::wait(request, doing, [this](const mpi::BackOff& back_off) { look_for_stop(back_off); });
@@ -124,6 +144,8 @@ class MpiEngine::Impl {
   }
 
  private:
+  const std::vector<std::uint32_t>& mine() const { return options_.hosted[rank_]; }
+
   static std::vector<mpi::Shard> shards(std::uint64_t size, std::uint32_t ranks) {
     std::vector<mpi::Shard> all;
     for (std::uint32_t r = 0; r < ranks; ++r) all.push_back(mpi::shard_of(size, ranks, r));
@@ -147,17 +169,17 @@ class MpiEngine::Impl {
   }
 
   void send_ballots(bool stop) {
-    std::vector<mpi::SentBallot> ballots(hosted().size());
+    std::vector<mpi::SentBallot> ballots(mine().size());
     for_others([&](std::uint32_t to) {
       for (std::size_t i = 0; i < ballots.size(); ++i) {
-        const std::uint32_t worker = hosted()[i];
+        const std::uint32_t worker = mine()[i];
         ballots[i] = {losses_[worker], votes_[worker] ? &encoded_[worker][to] : nullptr};
       }
-      mpi::encode_ballots(id_of(rank_), stop, ballots, messages_[to]);
-      send(to, mpi::kBallotTag, messages_[to]);
-      sent_[rank_].ballot_bytes += messages_[to].size();
+      mpi::encode_ballots(id_of(rank_), stop, ballots, mail_->ballots[to]);
+      send(to, mpi::kBallotTag, mail_->ballots[to]);
+      sent_[rank_].ballot_bytes += mail_->ballots[to].size();
     });
-    for (const std::uint32_t worker : hosted()) sent_[rank_].ballots += votes_[worker] ? 1 : 0;
+    for (const std::uint32_t worker : mine()) sent_[rank_].ballots += votes_[worker] ? 1 : 0;
   }
 
   void take_ballots(std::uint32_t from, std::span<const std::byte> bytes) {
@@ -178,12 +200,12 @@ class MpiEngine::Impl {
     if (leads()) ++sent_[rank_].verdicts;
     if (ranks_ > 1) {
       mpi::encode_slice(slice_, encoded_slice_);
-      mpi::encode_verdict(id_of(rank_), encoded_slice_, sent_[rank_], verdict_message_);
+      mpi::encode_verdict(id_of(rank_), encoded_slice_, sent_[rank_], mail_->verdict);
     }
-    for_others([&](std::uint32_t to) { send(to, mpi::kVerdictTag, verdict_message_); });
-    const SignWords mine(verdict_, shards_[rank_].begin, slice_.size());
-    std::ranges::copy(slice_.present(), mine.present.begin());
-    std::ranges::copy(slice_.negative(), mine.negative.begin());
+    for_others([&](std::uint32_t to) { send(to, mpi::kVerdictTag, mail_->verdict); });
+    const SignWords shard(verdict_, shards_[rank_].begin, slice_.size());
+    std::ranges::copy(slice_.present(), shard.present.begin());
+    std::ranges::copy(slice_.negative(), shard.negative.begin());
   }
 
   void take_verdict(std::uint32_t from, std::span<const std::byte> bytes) {
@@ -201,7 +223,7 @@ class MpiEngine::Impl {
     for (bool last = false; !last;) {
       const auto piece = message.first(std::min(message.size(), mpi::kPieceBytes));
       mpi::check(MPI_Isend(piece.data(), static_cast<int>(piece.size()), MPI_BYTE, static_cast<int>(to), tag,
-                           MPI_COMM_WORLD, &sends_.emplace_back(MPI_REQUEST_NULL)),
+                           MPI_COMM_WORLD, &mail_->sends.emplace_back(MPI_REQUEST_NULL)),
                  fmt::format("to send to rank {}", to));
       message = message.subspan(piece.size());
       last = piece.size() < mpi::kPieceBytes;
@@ -211,7 +233,7 @@ class MpiEngine::Impl {
   void take_all(mpi::Inbox& inbox, const mpi::Inbox::Take& take) {
     mpi::BackOff back_off;
     while (!inbox.complete()) {
-      verdict_inbox_.start();  // because some ranks may have all ballots already and send their slice
+      mail_->verdict_inbox.start();  // because some ranks may have all ballots already and send their slice
       if (inbox.poll(take)) {
         back_off.news();
       } else {
@@ -222,12 +244,12 @@ class MpiEngine::Impl {
   }
 
   void finish_sends() {
-    for (MPI_Request& request : sends_)
+    for (MPI_Request& request : mail_->sends)
       mpi::wait(request, "to send", [this](const mpi::BackOff& back_off) { look_for_stop(back_off); });
-    sends_.clear();
+    mail_->sends.clear();
   }
 
-  void look_for_stop(const mpi::BackOff& back_off) {
+  void look_for_stop(const mpi::BackOff& back_off) const {
     if (told_ || back_off.waited() < options_.patience || !options_.stop_requested ||
         !options_.stop_requested())
       return;
@@ -243,11 +265,7 @@ class MpiEngine::Impl {
   std::vector<std::string> saved_shards_;  // the files that the opened checkpoint names
   Tally tally_;
 
-  mpi::Inbox ballot_inbox_;
-  mpi::Inbox verdict_inbox_;
-  std::vector<std::vector<std::byte>> messages_;  // the ballots, by the rank they go to
-  std::vector<std::byte> verdict_message_;
-  std::vector<MPI_Request> sends_;  // one for each piece
+  std::unique_ptr<Mail> mail_;
 
   // The state of the current round.
   std::uint64_t round_ = 0;
@@ -261,31 +279,14 @@ class MpiEngine::Impl {
 
   SignVector verdict_;
   std::vector<Traffic> sent_;  // by rank, as each last reported it
-  bool told_ = false;          // stop_while_waiting was called
+  mutable bool told_ = false;  // stop_while_waiting was called
 };
 
-MpiEngine::MpiEngine(const MpiSession& session, MpiEngineOptions options, ParallelFor parallel_for)
-    : impl_(std::make_unique<Impl>(session, std::move(options), std::move(parallel_for))) {}
+}  // namespace
 
-MpiEngine::~MpiEngine() {
-  // Memory that MPI still uses cannot be freed. This happens only after an error that ends the program.
-  if (impl_->in_flight()) static_cast<void>(impl_.release());
+std::unique_ptr<Engine> make_mpi_engine(const MpiSession& session, MpiEngineOptions options,
+                                        ParallelFor parallel_for) {
+  return std::make_unique<MpiEngine>(session, std::move(options), std::move(parallel_for));
 }
-
-std::span<const std::uint32_t> MpiEngine::hosted() const { return impl_->hosted(); }
-bool MpiEngine::leads() const { return impl_->leads(); }
-void MpiEngine::open(const RunState&, const std::function<void(const RunState&)>& saved,
-                     const std::function<void(const Outcome&)>&) {
-  impl_->open(saved);
-}
-void MpiEngine::start() { impl_->start(); }
-void MpiEngine::send_ballot(std::uint32_t worker, const SignVector* ballot, const BatchLoss& loss) {
-  impl_->send_ballot(worker, ballot, loss);
-}
-Outcome MpiEngine::receive_verdict(bool stop) { return impl_->receive_verdict(stop); }
-void MpiEngine::save(RunState state) { impl_->save(std::move(state)); }
-const Tally& MpiEngine::tally() const { return impl_->tally(); }
-std::vector<std::int64_t> MpiEngine::total_half_errors() const { return impl_->total_half_errors(); }
-Traffic MpiEngine::traffic() const { return impl_->traffic(); }
 
 }  // namespace signvote

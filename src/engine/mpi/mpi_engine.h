@@ -11,12 +11,10 @@
 #pragma once
 
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "engine/engine.h"
@@ -37,29 +35,8 @@ struct MpiEngineOptions {
   std::chrono::duration<double> patience{1.0};
 };
 
-class MpiEngine : public Engine {
- public:
-  /// The tally covers this rank's shard and is not restored before `open`. `session` must outlive the
-  /// engine.
-  MpiEngine(const MpiSession& session, MpiEngineOptions options, ParallelFor parallel_for = {});
-  ~MpiEngine() override;
-
-  std::span<const std::uint32_t> hosted() const override;
-  bool leads() const override;
-  void open(const RunState& fresh, const std::function<void(const RunState&)>& saved,
-            const std::function<void(const Outcome&)>& decided) override;
-  void start() override;
-  void send_ballot(std::uint32_t worker, const SignVector* ballot, const BatchLoss& loss) override;
-  Outcome receive_verdict(bool stop) override;
-  void save(RunState state) override;
-  void finish() override {}
-  const Tally& tally() const override;
-  std::vector<std::int64_t> total_half_errors() const override;
-  Traffic traffic() const override;
-
- private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
-};
+/// The tally covers this rank's shard and is not restored before `open`. `session` must outlive the engine.
+std::unique_ptr<Engine> make_mpi_engine(const MpiSession& session, MpiEngineOptions options,
+                                        ParallelFor parallel_for = {});
 
 }  // namespace signvote
