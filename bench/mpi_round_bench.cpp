@@ -84,8 +84,8 @@ class Computing {
     if (incoming_.empty()) send(id, own_, slices_[rank_], incoming_);
     for (std::uint32_t r = 0; r < ranks_; ++r) {
       if (r == rank_) continue;
-      bool stop = false;
-      if (!mpi::decode_ballots(incoming_, id, own_, stop, {&received_[r], 1}, problem))
+      mpi::RankWord word;
+      if (!mpi::decode_ballots(incoming_, id, own_, word, {&received_[r], 1}, problem))
         throw EngineError(problem);
       votes[r] = received_[r].signs;
     }
@@ -102,7 +102,7 @@ class Computing {
             std::vector<std::byte>& message) {
     mpi::encode_slice(mpi::slice(ballot_, to), slice);
     const mpi::SentBallot ballot{{}, &slice};
-    mpi::encode_ballots(id, false, {&ballot, 1}, message);
+    mpi::encode_ballots(id, {}, {&ballot, 1}, message);
   }
 
   std::uint32_t ranks_;

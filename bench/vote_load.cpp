@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "certs/certificates.h"
+#include "engine/grpc/protocol.h"
 #include "engine/grpc/vote.pb.h"
 #include "engine/grpc/vote_client.h"
 #include "measure.h"
@@ -72,7 +73,7 @@ class Voter {
   void go(Progress& progress, std::uint32_t workers) {
     if (!client_.begin(60)) throw EngineError(client_.end().text);
     v1::FromWorker hello;
-    hello.mutable_hello()->set_protocol(2);
+    hello.mutable_hello()->set_protocol(kProtocol);
     hello.mutable_hello()->set_program("vote_load");
     hello.mutable_hello()->set_name(fmt::format("worker-{}", worker_));
     client_.send(hello);

@@ -46,8 +46,9 @@ struct ServerCommand {
   std::optional<std::filesystem::path> allow;  // see allow_list.h
   std::uint32_t quorum = 0;                    // 0: all workers
   double deadline_seconds = 0;                 // 0: a round closes as soon as the quorum has voted
-  std::uint64_t keep = UINT64_MAX;             // verdicts
-  std::optional<int> metrics_port;             // 0: any
+  bool own_batches = false;
+  std::uint64_t keep = UINT64_MAX;  // verdicts
+  std::optional<int> metrics_port;  // 0: any
 };
 
 struct WorkerCommand {

@@ -40,6 +40,7 @@ struct ServerFlags {
   std::string quorum{};
   std::string deadline{};
   std::string keep{};
+  bool own_batches = false;
   std::string metrics_port{};
 
   ServerCommand read() const {
@@ -57,6 +58,7 @@ struct ServerFlags {
       command.deadline_seconds = parse_seconds("--deadline", deadline);
     }
     if (!keep.empty()) command.keep = parse_whole("--keep", keep);
+    command.own_batches = own_batches;
     if (!allow.empty()) command.allow = allow;
     AllowList(command.allow, workers);  // throws if the file makes no sense
     return command;
@@ -126,6 +128,8 @@ void add_server(CLI::App& app, const Computing& computing, Action& action) {
       ->type_name("TIME");
   server->add_option("--keep", flags->keep, "How many verdicts the journal keeps, at least [all]")
       ->type_name("NUMBER");
+  server->add_flag("--own-batches", flags->own_batches,
+                   "Workers may use other batches than the settings say (signvote worker --batch)");
   server
       ->add_option("--metrics-port", flags->metrics_port,
                    "Loopback port of /metrics and /healthz, or 'off' [the port after --listen's]")

@@ -58,6 +58,10 @@ class Engine {
   /// `ballot` is null if the worker is absent; otherwise it must not change before the verdict.
   virtual void send_ballot(std::uint32_t worker, const SignVector* ballot, const BatchLoss& loss) = 0;
 
+  /// Tells the digest of this process's parameters before the open round, in rounds that are multiples of
+  /// kDigestEvery. An engine with several replicas compares them in receive_verdict.
+  virtual void send_digest(std::uint64_t) {}
+
   /// Waits for the verdict. `stop` asks all processes to end after this round. Throws EngineError.
   virtual Outcome receive_verdict(bool stop) = 0;
 

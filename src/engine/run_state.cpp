@@ -10,7 +10,7 @@
 namespace signvote {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Traffic, ballots, ballot_bytes, verdicts, verdict_bytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunProgress, rounds, absences, samples, seconds, training_seconds, traffic)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunProgress, rounds, seconds, training_seconds, traffic, votes, samples)
 
 State to_state(RunState state) {
   const nlohmann::json notes = {{"run_id", state.run_id},

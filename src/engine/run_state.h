@@ -31,11 +31,11 @@ struct Traffic {
 
 struct RunProgress {
   std::uint64_t rounds = 0;     // finished
-  std::uint64_t absences = 0;   // ballots that were missing
-  double samples = 0;           // for which gradients were computed
   double seconds = 0;           // all seconds spent
   double training_seconds = 0;  // the same without evaluating and saving
   Traffic traffic;
+  std::vector<std::uint64_t> votes;    // by worker: the rounds that it voted in
+  std::vector<std::uint64_t> samples;  // by worker: for which it computed gradients
 };
 
 struct RunState {

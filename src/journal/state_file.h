@@ -33,6 +33,8 @@ class SnapshotReader {
   virtual ~SnapshotReader() = default;
   virtual std::uint64_t round() const = 0;
   virtual std::uint64_t parameter_bytes() const = 0;
+  /// XXH3 of the parameters when they were written.
+  virtual std::uint64_t parameter_checksum() const = 0;
   /// Fills `out` from byte `offset` of the parameters on. Throws DataError.
   virtual void read(std::uint64_t offset, std::span<std::byte> out) const = 0;
 };
@@ -53,6 +55,7 @@ class StateFile : public SnapshotReader {
 
   std::uint64_t round() const override { return header_.round; }
   std::uint64_t parameter_bytes() const override { return header_.parameter_bytes; }
+  std::uint64_t parameter_checksum() const override { return header_.parameter_checksum; }
   void read(std::uint64_t offset, std::span<std::byte> out) const override;
 
  private:

@@ -300,6 +300,11 @@ std::string write_config(const TrainConfig& config) {
   return text;
 }
 
+std::string settings_for_workers(TrainConfig config) {
+  config.data.clear();
+  return write_config(config);
+}
+
 std::optional<std::string> nearest(const std::string& word, const std::vector<std::string>& candidates) {
   const auto distance = [](const std::string& a, const std::string& b) {  // the Levenshtein distance
     std::vector<std::size_t> row(b.size() + 1);

@@ -73,6 +73,9 @@ void parse_config(const std::string& text, const std::string& file, TrainConfig&
 /// The text of config.toml: everything needed to repeat the run. REQUIRES: config is resolved.
 std::string write_config(const TrainConfig& config);
 
+/// The same for a server's workers: without the paths of the server's machine, which are not their business.
+std::string settings_for_workers(TrainConfig config);
+
 /// Works out what follows from other settings (the batches from the mode, the workers from the batches, the
 /// default folder) and checks what depends on several options. Throws ConfigError.
 void resolve(TrainConfig& config);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/files.h"
 #include "base/sha256.h"
@@ -19,6 +20,19 @@ namespace fs = std::filesystem;
 double bits_per_parameter(std::uint64_t bytes, std::uint64_t messages, std::size_t parameters) {
   if (messages == 0) return 0;
   return 8.0 * static_cast<double>(bytes) / static_cast<double>(messages) / static_cast<double>(parameters);
+}
+
+std::uint64_t sum(const std::vector<std::uint64_t>& numbers) {
+  return std::reduce(numbers.begin(), numbers.end());
+}
+
+/// By worker, over the rounds that it voted in. Workers of a server may choose their batches.
+std::vector<double> mean_batches(const RunProgress& progress) {
+  std::vector<double> batches;
+  for (std::size_t m = 0; m < progress.votes.size(); ++m)
+    batches.push_back(static_cast<double>(progress.samples[m]) /
+                      std::max(1.0, static_cast<double>(progress.votes[m])));
+  return batches;
 }
 
 }  // namespace
@@ -100,9 +114,11 @@ void Record::write_summary(const RunProgress& progress, const Tally& tally,
       {"model_sha256", sha256_hex(std::as_bytes(replicas_.parameters()))},
       {"bits_per_parameter_up", bits_per_parameter(sent.ballot_bytes, sent.ballots, size)},
       {"bits_per_parameter_down", bits_per_parameter(sent.verdict_bytes, sent.verdicts, size)},
-      {"absences", progress.absences},
-      {"samples_per_second",
-       progress.training_seconds > 0 ? progress.samples / progress.training_seconds : 0},
+      {"absences", *config_.workers * progress.rounds - sum(progress.votes)},
+      {"samples_per_second", progress.training_seconds > 0
+                                 ? static_cast<double>(sum(progress.samples)) / progress.training_seconds
+                                 : 0},
+      {"batches_used", mean_batches(progress)},
       {"seconds", progress.seconds}};
   if (!total_half_errors.empty()) {
     nlohmann::ordered_json rates;  // the mean error rate over the coordinates, as the tally sees it

@@ -5,8 +5,8 @@
 
 namespace signvote {
 
-TrainResult serve(const TrainConfig& config, ServerEngineOptions options, const Dataset& dataset,
-                  const TrainHooks& hooks) {
+TrainResult serve(const TrainConfig& config, ServerEngineOptions options, bool own_batches,
+                  const Dataset& dataset, const TrainHooks& hooks) {
   std::mutex log_mutex;
   Metrics metrics;
   declare_server_metrics(metrics);
@@ -22,7 +22,9 @@ TrainResult serve(const TrainConfig& config, ServerEngineOptions options, const 
   own.spent = [&](const char* phase, double seconds) { add_phase_seconds(metrics, phase, seconds); };
 
   options.run_id = config.run_id();
-  options.settings = write_config(config);
+  options.settings = settings_for_workers(config);
+  if (!own_batches) options.batches = config.batch_sizes();
+  options.most_samples = static_cast<std::uint32_t>(dataset.train.count());
   options.rounds = config.rounds;
   options.step = static_cast<float>(config.step);
   options.folder = config.out;

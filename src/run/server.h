@@ -9,8 +9,9 @@
 namespace signvote {
 
 /// Runs or continues the run in the folder config.out. Fills in those of `options` that follow from the
-/// settings. hooks.warn is the log. Throws ConfigError if the folder holds a run of other settings.
-TrainResult serve(const TrainConfig& config, ServerEngineOptions options, const Dataset& dataset,
-                  const TrainHooks& hooks);
+/// settings. With `own_batches` workers may use other batches than these. hooks.warn is the log. Throws
+/// ConfigError if the folder holds a run of other settings.
+TrainResult serve(const TrainConfig& config, ServerEngineOptions options, bool own_batches,
+                  const Dataset& dataset, const TrainHooks& hooks);
 
 }  // namespace signvote

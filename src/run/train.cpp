@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/digest.h"
 #include "base/files.h"
 #include "engine/checkpoint.h"
 #include "engine/local/local_engine.h"
@@ -37,6 +38,8 @@ class Run {
         learner_(config, dataset, plan.hosted, hooks.warn),
         engine_(
             plan.make(tally_options(config, learner_.replicas().size()), learner_.pool().parallel_for())) {
+    progress_.votes.resize(*config_.workers);
+    progress_.samples.resize(*config_.workers);
     if (engine_->leads()) lock_.emplace(folder_);
     engine_->open(
         state(), [this](const RunState& saved) { restore(saved); },
@@ -89,6 +92,7 @@ class Run {
       engine_->send_ballot(worker, ballot, loss);
     });
     const Clock::time_point gradients_done = Clock::now();
+    if (progress_.rounds % kDigestEvery == 0) engine_->send_digest(digest(learner_.replicas().parameters()));
 
     const Outcome outcome = engine_->receive_verdict(hooks_.stop_requested());
     stopped = outcome.stop;
@@ -105,14 +109,16 @@ class Run {
   void take(const Outcome& outcome) {
     learner_.step(*outcome.verdict);
     ++progress_.rounds;
-    progress_.absences += *config_.workers - outcome.present;
     double loss = 0;
     double samples = 0;
-    for (const BatchLoss& worker : outcome.losses) {
-      loss += worker.loss;
-      samples += worker.samples;
+    for (std::size_t m = 0; m < outcome.losses.size(); ++m) {
+      const BatchLoss& said = outcome.losses[m];
+      if (said.samples == 0) continue;
+      ++progress_.votes[m];
+      progress_.samples[m] += said.samples;
+      loss += said.loss;
+      samples += said.samples;
     }
-    progress_.samples += samples;
     loss_ = loss / samples;
   }
 

@@ -302,7 +302,7 @@ class Meeting(NetworkCase):
 
     def test_a_worker_finds_the_batch_that_fits_its_time(self):
         """No machine does 64 samples in a millisecond, and any does them in a day."""
-        server = self.server().start()
+        server = self.server("--own-batches").start()
         hasty = self.worker("worker-0", server, "--batch", "auto", "--round-time", "1ms").start()
         patient = self.worker("worker-1", server, "--batch", "auto", "--round-time", "24h").start()
         self.finish(server, hasty, patient)
@@ -311,6 +311,18 @@ class Meeting(NetworkCase):
         self.assertRegex(patient_says, r"round 1: 64 samples took \S+ s; takes 512 from now on")
         self.assertRegex(patient_says, r"round 2: 512 samples took \S+ s; takes 750 from now on")
         self.assertEqual(self.model_sha256(server.state), summary(server.state)["model_sha256"])
+        used = summary(server.state)["batches_used"]
+        self.assertLess(used[0], 64)
+        self.assertGreater(used[1], 64)
+        self.assertRegex(server.log.read_text(), "worker-1 votes with 512 samples from round 2 on")
+
+    def test_a_batch_that_the_settings_do_not_say_is_refused(self):
+        server = self.server().start()
+        other = self.worker("worker-0", server, "--batch", 10)
+        self.fails(1, *other.arguments(), says=["a batch of 10 where the settings say", "--own-batches"])
+        self.finish(server, *[self.worker(f"worker-{m}", server).start() for m in range(2)])
+        self.assertEqual(summary(server.state)["batches_used"], [4, 6])
+        self.assertEqual(summary(server.state)["model_sha256"], self.sha256("local", **SETTINGS))
 
 
 class State(NetworkCase):

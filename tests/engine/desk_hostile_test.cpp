@@ -1,5 +1,6 @@
 // What strangers, and workers that lost their mind, may try at the desk: docs/security.md has the tables.
 // Each ends as it says there, and the round of the others closes with the right verdict.
+#include <cmath>
 #include <cstring>
 
 #include "engine/desk_house.h"
@@ -33,6 +34,13 @@ v1::FromWorker with_byte(DeskHouse& house, std::size_t at) {
   std::string bytes = good_bytes(house);
   bytes[at] = static_cast<char>(bytes[at] ^ 4);
   return ballot(0, bytes);
+}
+
+v1::FromWorker with_batch(DeskHouse& house, std::uint32_t samples, double loss) {
+  v1::FromWorker message = ballot(0, good_bytes(house));
+  message.mutable_ballot()->set_batch(samples);
+  message.mutable_ballot()->set_loss(loss);
+  return message;
 }
 
 const std::vector<Attack> kAttacks = {
@@ -76,6 +84,11 @@ const std::vector<Attack> kAttacks = {
      [](DeskHouse& house) { return ballot(0, good_bytes(house).substr(0, kHeaderBytes)); }},
     {"a single byte", "malformed", [](DeskHouse&) { return ballot(0, "S"); }},
     {"more than any ballot", "too_large", [](DeskHouse&) { return ballot(0, std::string(5000, 'S')); }},
+    {"no samples", "wrong_batch", [](DeskHouse& house) { return with_batch(house, 0, 0); }},
+    {"more samples than there are", "wrong_batch", [](DeskHouse& house) { return with_batch(house, 61, 1); }},
+    {"a loss that is no number", "wrong_loss", [](DeskHouse& house) { return with_batch(house, 4, NAN); }},
+    {"an infinite loss", "wrong_loss", [](DeskHouse& house) { return with_batch(house, 4, -INFINITY); }},
+    {"a loss beyond all reason", "wrong_loss", [](DeskHouse& house) { return with_batch(house, 4, 1e30); }},
     {"a second hello", "second_hello", [](DeskHouse&) { return hello("worker-2"); }},
     {"nothing", "empty_message", [](DeskHouse&) { return v1::FromWorker(); }},
 };

@@ -184,10 +184,7 @@ class DeskHouse {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
   v1::FromWorker good_ballot(std::uint32_t worker, std::uint64_t round, const SignVector& signs) const {
-    v1::FromWorker message = ballot(round, encoded(ballot_header(worker, round), signs));
-    message.mutable_ballot()->set_batch(4);
-    message.mutable_ballot()->set_loss(8);
-    return message;
+    return ballot(round, encoded(ballot_header(worker, round), signs));
   }
 
   // --- What was seen -----------------------------------------------------------------------------
@@ -221,7 +218,9 @@ class DeskHouse {
     return found;
   }
 
-  VoteDeskOptions desk_options() const { return {run_id, "settings = 1", parameters.size(), 1000, kStep}; }
+  VoteDeskOptions desk_options() const {
+    return {run_id, "settings = 1", parameters.size(), 1000, kStep, {}, 60};
+  }
 
   static constexpr float kStep = 0.5F;
 

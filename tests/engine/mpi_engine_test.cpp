@@ -325,14 +325,14 @@ std::vector<std::byte> ballot_message(const mpi::MessageId& id, SignView signs) 
   mpi::EncodedSlice slice;
   mpi::encode_slice(signs, slice);
   std::vector<std::byte> bytes;
-  mpi::encode_ballots(id, false, std::vector<mpi::SentBallot>{{{}, &slice}}, bytes);
+  mpi::encode_ballots(id, {}, std::vector<mpi::SentBallot>{{{}, &slice}}, bytes);
   return bytes;
 }
 
 /// A message that is exactly one piece must be followed by an empty one. The last shard's ballots are.
 void sends_exactly_a_piece() {
   const std::uint32_t ranks = session->size();
-  constexpr std::size_t kLastShard = 8 * (mpi::kPieceBytes - 46);
+  constexpr std::size_t kLastShard = 8 * (mpi::kPieceBytes - 54);
   const std::size_t size = (SignVector::words(kLastShard) * ranks - 1) * 64 + kLastShard % 64;
   const TallyOptions options{Method::it, ranks, 0, size, 1, 10};
   const auto hosts = one_each();

@@ -40,7 +40,7 @@ struct Sent {
   std::vector<SignVector> ballots;
   std::vector<mpi::EncodedSlice> slices;
   std::vector<mpi::SentBallot> parts;
-  bool stop = false;
+  mpi::RankWord word;
   std::vector<std::byte> bytes;
 };
 
@@ -49,7 +49,7 @@ Sent random_message(std::uint64_t seed, std::uint64_t size, std::uint32_t ranks,
   std::mt19937_64 random(seed);
   Sent sent;
   sent.to = mpi::shard_of(size, ranks, rank);
-  sent.stop = random() % 2 == 0;
+  sent.word = {random() % 2 == 0, random()};
   sent.slices.resize(workers);
   for (std::size_t m = 0; m < workers; ++m) {
     sent.ballots.push_back(random_signs(size, m % 2 == 0 ? 0 : 0.3, random));
@@ -58,7 +58,7 @@ Sent random_message(std::uint64_t seed, std::uint64_t size, std::uint32_t ranks,
     sent.parts.push_back({{static_cast<std::uint32_t>(m), static_cast<double>(random() % 100) / 3},
                           present ? &sent.slices[m] : nullptr});
   }
-  mpi::encode_ballots(kId, sent.stop, sent.parts, sent.bytes);
+  mpi::encode_ballots(kId, sent.word, sent.parts, sent.bytes);
   return sent;
 }
 
@@ -67,11 +67,11 @@ struct Received {
 
   bool read(std::span<const std::byte> bytes, const mpi::MessageId& id = kId) {
     problem.clear();
-    return mpi::decode_ballots(bytes, id, to, stop, ballots, problem);
+    return mpi::decode_ballots(bytes, id, to, word, ballots, problem);
   }
 
   mpi::Shard to;
-  bool stop = false;
+  mpi::RankWord word;
   std::vector<mpi::ReceivedBallot> ballots;
   std::string problem;
 };
@@ -87,7 +87,8 @@ TEST(MpiMessages, ballots_come_back_as_slices) {
     Received received(sent);
     RC_ASSERT(received.read(random_message(seed + 1, size, ranks, rank, workers).bytes));
     RC_ASSERT(received.read(sent.bytes));
-    RC_ASSERT(received.stop == sent.stop);
+    RC_ASSERT(received.word.stop == sent.word.stop);
+    RC_ASSERT(received.word.digest == sent.word.digest);
     for (std::size_t m = 0; m < workers; ++m) {
       RC_ASSERT(received.ballots[m].loss == sent.parts[m].loss);
       RC_ASSERT(received.ballots[m].present == (sent.parts[m].slice != nullptr));
@@ -145,7 +146,7 @@ TEST(MpiMessages, nothing_hostile_crashes_or_is_half_understood) {
       parts[m] = {received.ballots[m].loss, received.ballots[m].present ? &slices[m] : nullptr};
     }
     std::vector<std::byte> again;
-    mpi::encode_ballots(kId, received.stop, parts, again);
+    mpi::encode_ballots(kId, received.word, parts, again);
     RC_ASSERT(again == bytes);
   }));
 }
@@ -176,7 +177,7 @@ TEST(MpiMessages, verdicts_come_back_and_nothing_damaged_does) {
     EXPECT_EQ(mpi::slice(verdict, mpi::shard_of(500, 3, 0)), mpi::slice(whole, mpi::shard_of(500, 3, 0)));
   }
   std::vector<std::byte> ballots;
-  mpi::encode_ballots(kId, false, {}, ballots);
+  mpi::encode_ballots(kId, {}, {}, ballots);
   EXPECT_FALSE(mpi::decode_verdict(ballots, kId, from, verdict, traffic, problem)) << "of another kind";
 }
 

@@ -2,14 +2,18 @@
 // local engine with the same ballots. The server is stopped and opened again on the way.
 #include "engine/grpc/server_engine.h"
 
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cmath>
+#include <mutex>
 #include <numeric>
 #include <optional>
 #include <thread>
 
+#include "base/digest.h"
 #include "base/files.h"
 #include "engine/local/local_engine.h"
 #include "engine/vote_fakes.h"
@@ -71,6 +75,23 @@ History local_run(std::uint64_t rounds) {
   return history;
 }
 
+/// Lines from any thread.
+class Log {
+ public:
+  void add(const std::string& line) {
+    const std::lock_guard lock(mutex_);
+    text_ += line + '\n';
+  }
+  bool has(const std::string& words) const {
+    const std::lock_guard lock(mutex_);
+    return text_.find(words) != std::string::npos;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::string text_;
+};
+
 /// A server's run, which can be left and opened again.
 class ServerRun {
  public:
@@ -89,7 +110,7 @@ class ServerRun {
     write_file_atomically(folder / "allow.toml", std::string_view("ann = 0\nbob = 1\ncarol = 2\n"));
     options.allow = folder / "allow.toml";
     options.stop_requested = [this] { return stop_.load(); };
-    options.log = [](const std::string&) {};
+    options.log = [this](const std::string& line) { log.add(line); };
     engine_ = make_server_engine(std::move(options), metrics_);
   }
 
@@ -119,6 +140,7 @@ class ServerRun {
   /// Until so many rounds are decided, saving after every third.
   void go(std::uint64_t until) {
     while (round < until) {
+      if (round % kDigestEvery == 0) engine_->send_digest(digest(history.x));
       const Outcome outcome = engine_->receive_verdict(false);
       ASSERT_NE(outcome.verdict, nullptr);
       history.take(outcome);
@@ -135,7 +157,10 @@ class ServerRun {
   void stop() { stop_ = true; }
   Engine& engine() { return *engine_; }
 
+  std::string metrics() const { return metrics_.text(); }
+
   History history;
+  Log log;
   std::uint64_t first = 0;  // the round of the saved state
   std::uint64_t round = 0;
 
@@ -158,8 +183,9 @@ WorkerSessionOptions session_options(int port, const std::string& name) {
   return options;
 }
 
-/// Works until the run is finished; the parameters it then has.
-std::vector<float> work(WorkerSession& session) {
+/// Works until the run is finished; the parameters it then has. In the round `harmed` a bit of its model
+/// flips.
+std::vector<float> work(WorkerSession& session, std::uint64_t harmed = UINT64_MAX) {
   using Event = WorkerSession::Event;
   const JoinedRun run = session.join();
   std::vector<float> x(run.parameters, -1);
@@ -167,6 +193,7 @@ std::vector<float> work(WorkerSession& session) {
     const Event event = session.next(x);
     if (event == Event::finished || event == Event::stopped) return x;
     if (event != Event::vote) continue;
+    if (session.round() == harmed) x[5] = -x[5] - 1;
     const auto ballot = ballot_at(x, run.worker, session.round());
     const BatchLoss loss = loss_of(run.worker, session.round());
     if (ballot)
@@ -223,6 +250,113 @@ TEST(ServerEngine, a_stop_that_is_asked_for_decides_nothing) {
   EXPECT_TRUE(outcome.stop);
   EXPECT_EQ(outcome.verdict, nullptr);
   EXPECT_TRUE(server.engine().receive_verdict(true).stop);
+}
+
+TEST(ServerEngine, finds_a_model_that_is_not_its_own_and_replaces_it) {
+  constexpr std::uint64_t kRounds = 3 * kDigestEvery;
+  TemporaryFolder folder;
+  ServerRun server(folder.path(), kRounds, 0);
+  server.open();
+  std::vector<std::vector<float>> models(kWorkers);
+  std::vector<std::jthread> workers;
+  const char* names[] = {"ann", "bob", "carol"};
+  for (std::uint32_t m = 0; m < kWorkers; ++m)
+    workers.emplace_back([&, m] {
+      WorkerSession session(session_options(server.port(), names[m]));
+      models[m] = work(session, m == 1 ? kDigestEvery + 3 : UINT64_MAX);
+    });
+  server.go(kRounds);
+  server.engine().finish();
+  workers.clear();
+  for (const auto& model : models) EXPECT_EQ(model, server.history.x);
+  EXPECT_TRUE(
+      server.log.has("bob has another model than the server in round 33: its ballots since round 17 "
+                     "are suspect"));
+  EXPECT_NE(server.metrics().find("signvote_wrong_models_total{worker=\"bob\"} 1\n"), std::string::npos);
+  EXPECT_EQ(server.metrics().find("signvote_wrong_models_total{worker=\"ann\"}"), std::string::npos);
+}
+
+/// Somebody else where the server was: with TLS of a foreign authority, without TLS, or with the server's
+/// own certificate and no such service, as a proxy's.
+class Impostor {
+ public:
+  Impostor(const std::string& kind, int port) {
+    std::shared_ptr<grpc::ServerCredentials> credentials = grpc::InsecureServerCredentials();
+    if (kind != "plain") {
+      const KeyPair keys = certificates().pair(kind, "server");
+      grpc::SslServerCredentialsOptions ssl;
+      ssl.pem_key_cert_pairs.push_back({keys.key, keys.certificate});
+      credentials = grpc::SslServerCredentials(ssl);
+    }
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:" + std::to_string(port), credentials);
+    queue_ = builder.AddCompletionQueue();
+    server_ = builder.BuildAndStart();
+  }
+  ~Impostor() {
+    server_->Shutdown();
+    queue_->Shutdown();
+    void* tag = nullptr;
+    for (bool ok = false; queue_->Next(&tag, &ok);) continue;
+  }
+  Impostor(const Impostor&) = delete;
+  Impostor& operator=(const Impostor&) = delete;
+
+ private:
+  std::unique_ptr<grpc::ServerCompletionQueue> queue_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+TEST(WorkerSession, that_was_let_in_is_ended_only_by_the_server_itself) {
+  constexpr std::uint64_t kRounds = 6;
+  TemporaryFolder folder;
+  auto server = std::make_unique<ServerRun>(folder.path(), kRounds, 0);
+  server->open();
+  const int port = server->port();
+  const char* names[] = {"ann", "bob", "carol"};
+  std::vector<Log> logs(kWorkers);
+  std::vector<std::vector<float>> models(kWorkers);
+  std::vector<std::jthread> workers;
+  for (std::uint32_t m = 0; m < kWorkers; ++m)
+    workers.emplace_back([&, m] {
+      WorkerSessionOptions options = session_options(port, names[m]);
+      options.log = [&, m](const std::string& line) { logs[m].add(line); };
+      WorkerSession session(options);
+      models[m] = work(session);
+    });
+  server->go(3);
+  server.reset();
+  for (const auto& [kind, words] :
+       std::vector<std::pair<std::string, std::string>>{{"foreign", "is not signed by the given authority"},
+                                                        {"plain", "does not speak TLS"},
+                                                        {"ours", "no signvote server of this version"}}) {
+    const Impostor impostor(kind, port);
+    for (const Log& log : logs) EXPECT_TRUE(eventually([&] { return log.has(words); })) << kind;
+  }
+  server = std::make_unique<ServerRun>(folder.path(), kRounds, port);
+  server->open();
+  server->go(kRounds);
+  server->engine().finish();
+  workers.clear();
+  for (const auto& model : models) EXPECT_EQ(model, local_run(kRounds).x);
+}
+
+TEST(WorkerSession, of_a_foreign_authority_fails_soon_and_says_why) {
+  TemporaryFolder folder;
+  ServerRun server(folder.path(), 5, 0);
+  server.open();
+  WorkerSessionOptions options = session_options(server.port(), "ann");
+  const KeyPair keys = certificates().pair("foreign", "ann");
+  options.certificate = keys.certificate;
+  options.key = keys.key;
+  options.give_up_seconds = 1e9;
+  WorkerSession session(options);
+  try {
+    session.join();
+    FAIL() << "it was let in";
+  } catch (const EngineError& error) {
+    EXPECT_NE(std::string(error.what()).find("--client-ca"), std::string::npos) << error.what();
+  }
 }
 
 TEST(WorkerSession, stops_while_it_waits) {

@@ -20,6 +20,7 @@
 #include "base/files.h"
 #include "certs/authority.h"
 #include "certs/certificates.h"
+#include "engine/grpc/protocol.h"
 #include "engine/grpc/vote.pb.h"
 #include "engine/grpc/vote_client.h"
 #include "engine/grpc/vote_server.h"
@@ -86,7 +87,7 @@ inline VoteClientOptions client_options(const VoteServer& server, const std::str
 
 inline v1::FromWorker hello(const std::string& name = "") {
   v1::FromWorker message;
-  message.mutable_hello()->set_protocol(2);
+  message.mutable_hello()->set_protocol(kProtocol);
   message.mutable_hello()->set_name(name);
   return message;
 }
@@ -95,6 +96,8 @@ inline v1::FromWorker ballot(std::uint64_t round, const std::string& bytes = "+-
   v1::FromWorker message;
   message.mutable_ballot()->set_round(round);
   message.mutable_ballot()->set_message(bytes);
+  message.mutable_ballot()->set_batch(4);
+  message.mutable_ballot()->set_loss(8);
   return message;
 }
 

@@ -125,12 +125,12 @@ TEST_F(VoteStrangers, a_worker_that_is_hung_up_on_gets_a_hint) {
   SessionEnd end;
   do end = attempt(options, 1);
   while (end.text.starts_with("no answer"));  // a busy machine
-  EXPECT_EQ(end.kind, Kind::lost);
-  expect_text(end.text, "is this worker's certificate signed by the server's --client-ca?");
+  EXPECT_EQ(end.kind, Kind::shut_out);
+  expect_text(end.text, "is this worker's certificate signed by the server's --client-ca");
   options.keys.reset();
   do end = attempt(options, 1);
   while (end.text.starts_with("no answer"));
-  EXPECT_EQ(end.kind, Kind::lost);
+  EXPECT_EQ(end.kind, Kind::shut_out);
   expect_text(end.text, "does the server want TLS");
 }
 
@@ -140,8 +140,8 @@ TEST_F(VoteStrangers, a_worker_does_not_talk_to_a_foreign_server) {
   auto options = client_options(server);
   options.authority = certificates().authority("foreign");
   SessionEnd end = attempt(options, kConnectSeconds);
-  EXPECT_EQ(end.kind, Kind::refused);
-  expect_text(end.text, "check --ca");
+  EXPECT_EQ(end.kind, Kind::unproven);
+  expect_text(end.text, "check the authority (--ca)");
   EXPECT_TRUE(desk.peers().empty());
 }
 
@@ -153,7 +153,7 @@ TEST_F(VoteStrangers, a_worker_checks_the_servers_name) {
   auto options = client_options(server);
   options.connect = "127.0.0.2:" + std::to_string(server.port());
   const SessionEnd end = attempt(options, kConnectSeconds);
-  EXPECT_EQ(end.kind, Kind::refused);
+  EXPECT_EQ(end.kind, Kind::unproven);
   expect_text(end.text, "is not for '127.0.0.2'");
   EXPECT_TRUE(desk.peers().empty());
 }
@@ -162,7 +162,7 @@ TEST_F(VoteStrangers, a_worker_does_not_do_without_tls) {
   FakeDesk desk;
   VoteServer server({"127.0.0.1:0", {}, "", kLargest, 60}, desk);
   const SessionEnd end = attempt(client_options(server), kConnectSeconds);
-  EXPECT_EQ(end.kind, Kind::refused);
+  EXPECT_EQ(end.kind, Kind::unproven);
   expect_text(end.text, "does not speak TLS");
 }
 

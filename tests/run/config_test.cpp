@@ -47,6 +47,19 @@ TEST(Config, numbers) {
   EXPECT_EQ(refusal("step", "1e-4"), "");
 }
 
+TEST(Config, a_server_does_not_tell_workers_its_paths) {
+  TrainConfig config;
+  config.data = "/home/alice/secret";
+  config.out = "/home/alice/run";
+  resolve(config);
+  const std::string told = settings_for_workers(config);
+  EXPECT_EQ(told.find("alice"), std::string::npos) << told;
+  TrainConfig read;
+  parse_config(told, "told", read);
+  resolve(read);
+  EXPECT_EQ(read.run_id(), config.run_id()) << "the rest is all there";
+}
+
 TEST(Config, batches) {
   expect_refused("batches", {"", "x4", "4x", "0", "4,,4", "4,", "4x0", "0x4", "4x4x4", "-1", "4.5"},
                  "write sizes like 14x4,904");

@@ -10,6 +10,7 @@
 
 #include "certs/certificates.h"
 #include "engine/grpc/address.h"
+#include "engine/grpc/protocol.h"
 #include "engine/grpc/vote.pb.h"
 
 namespace signvote {
@@ -257,9 +258,8 @@ void Connection::end_if_unwanted() {
       if (std::exchange(over_, true)) return;
       waits = busy_;
     }
-    tell_desk(*refusal);
     if (waits) context_.TryCancel();  // before Finish, because the context may be gone after it
-    Finish({status_code(refusal->kind), refusal->text});
+    finish_refused(*refusal);
   });
 }
 
@@ -276,8 +276,12 @@ void Connection::hello_is_due() {
 void Connection::shut_down() { finish({grpc::StatusCode::UNAVAILABLE, "the server is shutting down"}); }
 
 void Connection::refuse(const Refusal& refusal) {
-  if (!close()) return;
+  if (close()) finish_refused(refusal);
+}
+
+void Connection::finish_refused(const Refusal& refusal) {
   tell_desk(refusal);
+  if (refusal.kind != Refusal::Kind::shutting_down) context_.AddTrailingMetadata(kRefusalKey, refusal.reason);
   Finish({status_code(refusal.kind), refusal.text});
 }
 

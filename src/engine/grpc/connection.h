@@ -78,6 +78,8 @@ class Connection final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   std::optional<Refusal> join(const v1::Hello& hello);
   void read_next();
   void refuse(const Refusal& refusal);
+  /// To be called by who has closed it.
+  void finish_refused(const Refusal& refusal);
   void finish(const grpc::Status& status);
   /// Returns false if it was over already. Only the caller that gets true may call Finish.
   bool close();

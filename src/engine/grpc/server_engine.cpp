@@ -80,8 +80,8 @@ class ServerEngine : public Engine {
 
   /// From here on the server listens.
   void start() override {
-    const VoteDeskOptions about{options_.run_id, options_.settings, tally_.size(), options_.rounds,
-                                options_.step};
+    const VoteDeskOptions about{options_.run_id, options_.settings, tally_.size(),        options_.rounds,
+                                options_.step,   options_.batches,  options_.most_samples};
     desk_.emplace(about, box_, *journal_, allow_list_, owners_at_start_, metrics_, options_.log);
     options_.listen.largest_message = most_message_bytes(tally_.size());
     options_.listen.workers = options_.tally.workers;
@@ -98,6 +98,8 @@ class ServerEngine : public Engine {
     compare_allow_list();
   }
 
+  void send_digest(std::uint64_t digest) override { digest_ = digest; }
+
   void send_ballot(std::uint32_t, const SignVector*, const BatchLoss&) override {
     assert(false && "a server hosts no worker");
   }
@@ -112,6 +114,7 @@ class ServerEngine : public Engine {
       write_ballots();
       closed = desk_->closed_round();
     });
+    if (const auto digest = std::exchange(digest_, std::nullopt)) desk_->compare_models(*digest);
     outcome.present = closed.voted;
     outcome.losses = std::move(closed.losses);
     if (outcome.present == 0) return outcome;
@@ -267,6 +270,7 @@ class ServerEngine : public Engine {
   BallotBox box_;
   Traffic traffic_;
   std::vector<std::string> owners_at_start_;
+  std::optional<std::uint64_t> digest_;  // of the server's model before the open round, if it is compared
   std::atomic<Clock::time_point> last_look_ = Clock::now();  // of the last check in wait_for_ballots
   std::optional<Journal> journal_;
   std::optional<VoteDesk> desk_;
@@ -283,6 +287,7 @@ void declare_server_metrics(Metrics& metrics) {
   metrics.declare("signvote_workers_connected", Kind::gauge, "Workers with a session");
   metrics.declare("signvote_ballots_total", Kind::counter, "Ballots by what became of them");
   metrics.declare("signvote_refused_total", Kind::counter, "Sessions and connections refused, by reason");
+  metrics.declare("signvote_wrong_models_total", Kind::counter, "Models of workers unlike the server's");
   metrics.declare("signvote_ballot_bytes_total", Kind::counter, "Bytes of ballots counted");
   metrics.declare("signvote_verdict_bytes_total", Kind::counter, "Bytes of verdicts handed to sessions");
   metrics.declare("signvote_snapshot_bytes_total", Kind::counter, "Bytes of snapshots handed to sessions");

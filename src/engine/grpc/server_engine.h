@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/engine.h"
 #include "engine/grpc/vote_server.h"
@@ -34,6 +35,8 @@ struct ServerEngineOptions {
   std::optional<std::filesystem::path> allow;   // see allow_list.h
   std::uint32_t quorum = 0;                     // 0: all workers
   double deadline_seconds = 0;                  // 0: a round closes as soon as the quorum has voted
+  std::vector<std::uint32_t> batches;           // by worker: what each must use; empty: what it likes
+  std::uint32_t most_samples = UINT32_MAX;      // of a batch
   std::uint64_t keep = UINT64_MAX;              // verdicts to keep, at least
   std::optional<int> metrics_port;              // 0: any
   std::function<bool()> stop_requested;         // called again and again while waiting

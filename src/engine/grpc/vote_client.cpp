@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "engine/grpc/address.h"
 #include "engine/grpc/library.h"
+#include "engine/grpc/protocol.h"
 #include "engine/grpc/vote.grpc.pb.h"
 #include "signvote/error.h"
 
@@ -160,7 +161,7 @@ class VoteClient::Impl {
       const auto state = channel_->GetState(true);
       if (state == GRPC_CHANNEL_READY) return true;
       if (state == GRPC_CHANNEL_TRANSIENT_FAILURE && seen != state) ask_why();
-      if (end_.kind == SessionEnd::Kind::refused || Clock::now() >= deadline) return false;
+      if (end_.kind != SessionEnd::Kind::lost || Clock::now() >= deadline) return false;
       if (is_cancelled()) {
         end_ = {SessionEnd::Kind::lost, "cancelled"};
         return false;
@@ -183,45 +184,51 @@ class VoteClient::Impl {
     using Kind = SessionEnd::Kind;
     const std::string at = address_.text();
     if (contains(why, "certificate verify failed"))
-      return {Kind::refused,
-              fmt::format("the certificate of the server at {} has expired or is not signed by the "
-                          "authority in --ca; check --ca and --connect",
+      return {Kind::unproven,
+              fmt::format("the certificate of the server at {} has expired or is not signed by the given "
+                          "authority; check the authority (--ca), the address (--connect) and the clock",
                           at)};
     if (contains(why, "is not in peer certificate"))
-      return {Kind::refused,
-              fmt::format("the certificate of the server at {} is not for '{}'; check --connect, or "
-                          "make the server's certificate with --host {}",
+      return {Kind::unproven,
+              fmt::format("the certificate of the server at {} is not for '{}'; check the address "
+                          "(--connect), or make the server's certificate with --host {}",
                           at, address_.host, address_.host)};
     if (contains(why, "wrong version number"))
-      return {Kind::refused, fmt::format("the server at {} does not speak TLS; check --connect", at)};
+      return {Kind::unproven,
+              fmt::format("the server at {} does not speak TLS; check the address (--connect)", at)};
     if (contains(why, "SSL routines") && contains(why, "alert"))
-      return {Kind::refused,
+      return {Kind::unproven,
               fmt::format("the server at {} does not accept this worker's certificate; is it signed "
                           "by the server's --client-ca, and not expired?",
                           at)};
-    std::string text = fmt::format("no connection to the server at {}: {}", at, one_line(why));
+    const std::string text = fmt::format("no connection to the server at {}: {}", at, one_line(why));
     // With TLS 1.3 the client is done before the server checks its certificate. If that is refused, the
     // client only sees the connection close.
     if (contains(why, "Socket closed") || contains(why, "reset") || contains(why, "Broken pipe"))
-      text += tls_ ? "; if this persists: is this worker's certificate signed by the server's --client-ca?"
-                   : "; if this persists: does the server want TLS (--cert, --key, --ca)?";
+      return {Kind::shut_out,
+              fmt::format("{}; {}", text,
+                          tls_ ? "is this worker's certificate signed by the server's --client-ca, not "
+                                 "expired, and its name on the server's allow-list?"
+                               : "does the server want TLS (--cert, --key, --ca)?")};
     return {Kind::lost, text};
   }
 
   SessionEnd end_of_session(const grpc::Status& status) const {
     using Kind = SessionEnd::Kind;
     const std::string said = one_line(status.error_message());
+    if (context_->GetServerTrailingMetadata().count(kRefusalKey) != 0)
+      return {Kind::refused, fmt::format("the server at {} refused: {}", address_.text(), said)};
     switch (status.error_code()) {
       case grpc::StatusCode::OK:
         return {Kind::done, "the server said goodbye"};
       case grpc::StatusCode::UNIMPLEMENTED:
-        return {Kind::refused,
+        return {Kind::unproven,
                 fmt::format("no signvote server of this version at {}: {}", address_.text(), said)};
       case grpc::StatusCode::PERMISSION_DENIED:
       case grpc::StatusCode::INVALID_ARGUMENT:
       case grpc::StatusCode::UNAUTHENTICATED:
-      case grpc::StatusCode::ABORTED:
-        return {Kind::refused, fmt::format("the server at {} refused: {}", address_.text(), said)};
+        return {Kind::unproven,
+                fmt::format("something refused before the server at {}: {}", address_.text(), said)};
       default:
         return {Kind::lost, fmt::format("lost the server at {}: {}", address_.text(), said)};
     }

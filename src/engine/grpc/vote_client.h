@@ -27,9 +27,11 @@ struct VoteClientOptions {
 /// How a session ended.
 struct SessionEnd {
   enum class Kind {
-    done,     // the server said goodbye
-    lost,     // the network, or the server, went away: try again
-    refused,  // the server does not want this worker, or TLS failed: trying again changes nothing
+    done,      // the server said goodbye
+    lost,      // the network, or the server, went away: try again
+    refused,   // the server itself said that it does not want this worker
+    unproven,  // TLS failed, or something that is not known to be the server refused
+    shut_out,  // the connection was closed before the server said a word, as it does with strangers
   };
   Kind kind = Kind::lost;
   std::string text;  // one line

@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <utility>
 
 #include "base/text.h"
+#include "engine/grpc/protocol.h"
 #include "engine/grpc/vote.pb.h"
 #include "signvote/error.h"
 #include "signvote/wire.h"
@@ -17,8 +19,8 @@
 namespace signvote {
 namespace {
 
-constexpr std::uint32_t kProtocol = 2;
 constexpr std::size_t kChunkBytes = 1 << 20;
+constexpr double kMostLoss = 1e9;            // of a sample; a model that is so wrong has diverged
 constexpr std::size_t kLongestProgram = 64;  // characters of a worker's program name, in the log
 
 grpc::ByteBuffer serialised(const v1::ToWorker& message) {
@@ -150,7 +152,9 @@ std::variant<std::unique_ptr<Session>, Refusal> VoteDesk::join(const std::string
     // (as much as 32 verdicts) and the verdicts since it.
     const auto latest = journal_.open_snapshot();
     const bool verdicts_only = same_history && hello.round() >= journal_.oldest() &&
-                               hello.round() <= published_ && hello.round() + 32 >= latest->round();
+                               hello.round() <= published_ && hello.round() + 32 >= latest->round() &&
+                               !slot.wrong_model;
+    slot.wrong_model = false;
     if (!verdicts_only) session->snapshot = latest;
     session->round = verdicts_only ? hello.round() : latest->round();
     if (slot.session == 0)
@@ -203,6 +207,11 @@ std::optional<Refusal> VoteDesk::unwanted(const WorkerAtDesk& session) const {
     return refuse(
         Refusal::Kind::replaced, "replaced",
         fmt::format("another session took the place of '{}' as worker {}", session.name, session.worker));
+  if (slots_[session.worker].wrong_model)
+    return refuse(
+        Refusal::Kind::shutting_down, "wrong_model",
+        fmt::format("'{}' has another model than the server; it gets the snapshot when it comes again",
+                    session.name));
   if (slot_of(session.name) == session.worker) return std::nullopt;
   return refuse(Refusal::Kind::not_allowed, "no_longer_allowed",
                 fmt::format("'{}' is no longer on the server's allow-list for worker {}", session.name,
@@ -215,6 +224,10 @@ std::optional<Refusal> VoteDesk::answer(const WorkerAtDesk& session, v1::Ballot&
   bool ignored = false;
   if (const auto refusal = not_now(session, ballot, ignored); refusal || ignored) return refusal;
   Slot& slot = slots_[session.worker];
+  if (auto refusal = nonsense(session, ballot)) {
+    done_checking(slot, std::nullopt);
+    return refusal;
+  }
   std::optional<CastBallot> cast;
   std::string problem;
   try {
@@ -226,12 +239,31 @@ std::optional<Refusal> VoteDesk::answer(const WorkerAtDesk& session, v1::Ballot&
     throw;
   }
   const bool good = cast.has_value();
-  done_checking(slot, std::move(cast));
+  done_checking(slot, std::move(cast), ballot.has_digest() ? std::optional(ballot.digest()) : std::nullopt);
   if (good) return std::nullopt;
   const MessageHeader expected{MessageKind::ballot, options_.run_id, ballot.round(), session.worker,
                                options_.parameters};
   return refuse(Refusal::Kind::bad_message, reason_of(expected, std::as_bytes(std::span(ballot.message()))),
                 fmt::format("{}: {}", session.name, problem));
+}
+
+/// What a worker says of its batch cannot be checked, but it must be possible: it is in the run's record.
+std::optional<Refusal> VoteDesk::nonsense(const WorkerAtDesk& session, const v1::Ballot& ballot) const {
+  if (ballot.message().empty()) return std::nullopt;
+  if (!options_.batches.empty() && ballot.batch() != options_.batches[session.worker])
+    return refuse(Refusal::Kind::bad_message, "wrong_batch",
+                  fmt::format("{}: a batch of {} where the settings say {}; leave out its --batch, or start "
+                              "the server with --own-batches",
+                              session.name, ballot.batch(), options_.batches[session.worker]));
+  if (ballot.batch() == 0 || ballot.batch() > options_.most_samples)
+    return refuse(Refusal::Kind::bad_message, "wrong_batch",
+                  fmt::format("{}: a batch of {} where there are {} samples", session.name, ballot.batch(),
+                              options_.most_samples));
+  if (!(std::abs(ballot.loss()) <= kMostLoss * ballot.batch()))
+    return refuse(
+        Refusal::Kind::bad_message, "wrong_loss",
+        fmt::format("{}: a loss of {} for {} samples", session.name, ballot.loss(), ballot.batch()));
+  return std::nullopt;
 }
 
 /// Decides before decoding whether a ballot is refused (the result) or `ignored`. Otherwise its slot is
@@ -268,7 +300,8 @@ std::optional<Refusal> VoteDesk::not_now(const WorkerAtDesk& session, const v1::
   return std::nullopt;
 }
 
-void VoteDesk::done_checking(Slot& slot, std::optional<CastBallot> cast) {
+void VoteDesk::done_checking(Slot& slot, std::optional<CastBallot> cast,
+                             std::optional<std::uint64_t> digest) {
   {
     const std::lock_guard lock(mutex_);
     slot.checking = false;
@@ -277,7 +310,10 @@ void VoteDesk::done_checking(Slot& slot, std::optional<CastBallot> cast) {
       metrics_.add("signvote_ballots_total", 1, bytes == 0 ? "result=\"abstained\"" : "result=\"counted\"");
       metrics_.add("signvote_ballot_bytes_total", static_cast<double>(bytes));
       const BatchLoss loss = bytes == 0 ? BatchLoss{} : BatchLoss{cast->batch, cast->loss};
-      slot.answer = Answer{bytes != 0, loss, std::move(cast)};
+      if (bytes != 0 && std::exchange(slot.batch, loss.samples) != loss.samples && options_.batches.empty())
+        log_(fmt::format("{} votes with {} samples from round {} on", slot.owner, loss.samples,
+                         published_ + 1));
+      slot.answer = Answer{bytes != 0, loss, digest, std::move(cast)};
     }
   }
   changed_.notify_all();
@@ -327,6 +363,7 @@ grpc::ByteBuffer VoteDesk::welcome(const WorkerAtDesk& session) const {
   welcome.set_parameters(options_.parameters);
   welcome.set_rounds(options_.rounds);
   welcome.set_snapshot(session.snapshot != nullptr);
+  if (session.snapshot) welcome.set_snapshot_checksum(session.snapshot->parameter_checksum());
   welcome.set_round(session.round);
   welcome.set_open_round(published_);
   // If there is nothing left to vote on, the worker need not compute a gradient.
@@ -432,6 +469,31 @@ VoteDesk::ClosedRound VoteDesk::closed_round() {
     if (slots_[m].answer->voted) ++closed.voted;
   }
   return closed;
+}
+
+void VoteDesk::compare_models(std::uint64_t digest) {
+  const std::lock_guard lock(mutex_);
+  std::size_t right = 0;
+  std::size_t wrong = 0;
+  for (Slot& slot : slots_) {
+    if (!slot.answer || !slot.answer->digest) continue;
+    if (*slot.answer->digest == digest) {
+      slot.right_model = published_;
+      ++right;
+      continue;
+    }
+    ++wrong;
+    slot.wrong_model = true;
+    metrics_.add("signvote_wrong_models_total", 1, fmt::format("worker=\"{}\"", escape_label(slot.owner)));
+    log_(fmt::format(
+        "{} has another model than the server in round {}: its ballots since round {} are suspect",
+        slot.owner, published_ + 1, slot.right_model + 1));
+  }
+  if (wrong > right)
+    log_(
+        fmt::format("{} of {} models differ from the server's, which may be the wrong one: start it again, "
+                    "because the journal has the right one",
+                    wrong, wrong + right));
 }
 
 void VoteDesk::publish(std::span<const std::byte> verdict) {

@@ -31,10 +31,12 @@ namespace signvote {
 
 struct VoteDeskOptions {
   std::uint64_t run_id = 0;
-  std::string settings;          // config.toml, for the workers
-  std::uint64_t parameters = 0;  // N
-  std::uint64_t rounds = 0;      // of the whole run
-  float step = 0;                // delta
+  std::string settings;                     // config.toml, for the workers
+  std::uint64_t parameters = 0;             // N
+  std::uint64_t rounds = 0;                 // of the whole run
+  float step = 0;                           // delta
+  std::vector<std::uint32_t> batches;       // by worker: what each must use; empty: what it likes
+  std::uint32_t most_samples = UINT32_MAX;  // of a batch
 };
 
 class VoteDesk : public Desk {
@@ -82,6 +84,9 @@ class VoteDesk : public Desk {
     std::vector<BatchLoss> losses;
   };
   ClosedRound closed_round();
+  /// Compares the workers' models before the closed round with the server's. Who has another is sent away
+  /// and gets the snapshot when it comes again.
+  void compare_models(std::uint64_t digest);
   /// To be called when the verdict of the closed round is on the disk. Lets the sessions fetch it and opens
   /// the next round.
   void publish(std::span<const std::byte> verdict);
@@ -104,6 +109,7 @@ class VoteDesk : public Desk {
   struct Answer {
     bool voted = false;  // otherwise it abstained
     BatchLoss loss;
+    std::optional<std::uint64_t> digest;
     std::optional<CastBallot> to_take;
   };
   struct Slot {
@@ -113,13 +119,17 @@ class VoteDesk : public Desk {
     bool checking = false;      // a ballot is being checked
     bool heard_finish = false;
     std::optional<Answer> answer;
+    std::uint32_t batch = 0;                  // of its last vote
+    std::uint64_t right_model = 0;            // the last round in which its model was seen to be the server's
+    bool wrong_model = false;                 // the session must end, and the next one gets the snapshot
     std::optional<std::uint64_t> complained;  // the round of the last log line on a ballot not counted
     bool waits_for_owner() const { return session != 0 && owner != session_name && !answer && !checking; }
   };
 
   std::optional<Refusal> answer(const WorkerAtDesk& session, v1::Ballot& ballot);
+  std::optional<Refusal> nonsense(const WorkerAtDesk& session, const v1::Ballot& ballot) const;
   std::optional<Refusal> not_now(const WorkerAtDesk& session, const v1::Ballot& ballot, bool& ignored);
-  void done_checking(Slot& slot, std::optional<CastBallot> cast);
+  void done_checking(Slot& slot, std::optional<CastBallot> cast, std::optional<std::uint64_t> digest = {});
   bool is_of_this_run(const v1::Hello& hello) const;
   std::optional<std::uint32_t> slot_of(const std::string& name) const;
   std::optional<Refusal> unwanted(const WorkerAtDesk& session) const;

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/digest.h"
+#include "engine/grpc/protocol.h"
 #include "engine/grpc/vote.pb.h"
 #include "engine/grpc/vote_client.h"
 #include "signvote/error.h"
@@ -21,10 +23,10 @@
 namespace signvote {
 namespace {
 
-constexpr std::uint32_t kProtocol = 2;
 constexpr double kConnectSeconds = 5;
 constexpr double kFirstPause = 0.1;  // seconds between two attempts to connect; doubles up to kLongestPause
 constexpr double kLongestPause = 2;
+constexpr int kMostShutOut = 8;  // attempts in a row, after which a worker that never joined gives up: 9 s
 constexpr const char* kOtherVersion = "run the same signvote on both sides";
 
 VoteClientOptions client_options(const WorkerSessionOptions& options) {
@@ -52,6 +54,7 @@ class WorkerSession::Impl {
     while (!stopped()) {
       if (finished_) return Event::finished;
       assert(parameters.size() == run_.parameters);
+      parameters_ = parameters;
       if (!joined_) {
         connect();
         continue;
@@ -83,6 +86,7 @@ class WorkerSession::Impl {
     answer.set_round(round_);
     answer.set_batch(samples);
     answer.set_loss(loss);
+    if (round_ % kDigestEvery == 0) answer.set_digest(digest(parameters_));
     if (ballot != nullptr) {
       encode({MessageKind::ballot, run_.run_id, round_, run_.worker, ballot->size()}, *ballot, bytes_);
       answer.set_message(bytes_.data(), bytes_.size());
@@ -136,11 +140,17 @@ class WorkerSession::Impl {
 
   /// The session is over, or never began. Throws if it makes no sense to try again; otherwise waits a
   /// little.
-  void lose() {
+  void lose(const std::string& why = {}) {
     joined_ = false;
-    const SessionEnd end = client_.end();
+    SessionEnd end = client_.end();
+    if (!why.empty()) end = {SessionEnd::Kind::lost, why};
     if (stopped()) return;
-    if (end.kind == SessionEnd::Kind::refused) throw EngineError(end.text);
+    // Once the server has let this worker in, only its own word keeps the worker out: a proxy, a clock that
+    // is wrong or a certificate that is being replaced may be mended.
+    using Kind = SessionEnd::Kind;
+    shut_out_ = end.kind == Kind::shut_out ? shut_out_ + 1 : 0;
+    if (end.kind == Kind::refused || (!known_ && (end.kind == Kind::unproven || shut_out_ == kMostShutOut)))
+      throw EngineError(end.text);
     if (seconds_since(last_contact_) > options_.give_up_seconds)
       throw EngineError(fmt::format("no server at {} for {:.0f} seconds: {}", options_.connect,
                                     options_.give_up_seconds, end.text));
@@ -176,6 +186,7 @@ class WorkerSession::Impl {
     run_ = {welcome.config(), welcome.run_id(), welcome.worker(), welcome.parameters(), welcome.rounds()};
     known_ = true;
     wants_snapshot_ = welcome.snapshot();
+    snapshot_checksum_ = welcome.snapshot_checksum();
     if (wants_snapshot_) last_verdict_.reset();
     round_ = welcome.round();
     open_round_ = welcome.open_round();
@@ -191,6 +202,10 @@ class WorkerSession::Impl {
         throw EngineError("the server sent a snapshot of another size than the model's");
       std::memcpy(bytes.data() + have, data.data(), data.size());
       have += data.size();
+    }
+    if (digest(parameters) != snapshot_checksum_) {
+      lose("the snapshot that the server sent is damaged");
+      return false;
     }
     wants_snapshot_ = false;
     if (round_ == 0) last_verdict_ = 0;  // there is none before the first round
@@ -219,6 +234,8 @@ class WorkerSession::Impl {
   bool known_ = false;           // the server has told run_
   bool joined_ = false;          // there is a session
   bool wants_snapshot_ = false;  // its chunks come next
+  std::uint64_t snapshot_checksum_ = 0;
+  std::span<const float> parameters_;  // those of the last next()
   bool finished_ = false;
   std::optional<std::uint64_t> last_verdict_;  // its checksum; none: the model is a snapshot, or part of one
   std::uint64_t round_ = 0;
@@ -229,6 +246,7 @@ class WorkerSession::Impl {
 
   Clock::time_point last_contact_ = Clock::now();
   double pause_ = kFirstPause;
+  int shut_out_ = 0;          // so many attempts in a row
   std::string last_problem_;  // so that it is logged once and not at every attempt
 
   std::mutex mutex_;  // guards all below

@@ -13,7 +13,7 @@ namespace signvote::mpi {
 namespace {
 
 enum class Kind : std::uint32_t {
-  ballots = 0x31425653,  // "SVB1"
+  ballots = 0x32425653,  // "SVB2"
   verdict = 0x31565653,  // "SVV1"
 };
 
@@ -30,6 +30,7 @@ constexpr std::size_t kChecksumBytes = sizeof(std::uint64_t);
 constexpr std::size_t kAroundBytes = sizeof(Preamble) + kChecksumBytes;
 /// The bytes of a body's layout: the codec and, if it is masked, the mask's encoding and two lengths.
 constexpr std::size_t kMostLayoutBytes = 1 + 1 + 2 * sizeof(std::uint64_t);
+constexpr std::size_t kWordBytes = 1 + sizeof(RankWord::digest);
 constexpr std::size_t kLossBytes = sizeof(BatchLoss::samples) + sizeof(BatchLoss::loss);
 constexpr std::uint8_t kAbsent = 0;  // instead of a codec
 constexpr const char* kWrongLength = "message has another length than its parts together";
@@ -142,17 +143,18 @@ Shard shard_of(std::uint64_t size, std::uint32_t ranks, std::uint32_t rank) {
 }
 
 std::size_t most_ballot_bytes(const Shard& to, std::size_t workers) {
-  return kAroundBytes + 1 + workers * (kLossBytes + kMostLayoutBytes + most_body_bytes(to.size()));
+  return kAroundBytes + kWordBytes + workers * (kLossBytes + kMostLayoutBytes + most_body_bytes(to.size()));
 }
 
 std::size_t most_verdict_bytes(const Shard& from) {
   return kAroundBytes + sizeof(Traffic) + kMostLayoutBytes + most_body_bytes(from.size());
 }
 
-void encode_ballots(const MessageId& id, bool stop, std::span<const SentBallot> ballots,
+void encode_ballots(const MessageId& id, const RankWord& word, std::span<const SentBallot> ballots,
                     std::vector<std::byte>& out) {
   begin(id, Kind::ballots, out);
-  append(out, static_cast<std::uint8_t>(stop ? 1 : 0));
+  append(out, static_cast<std::uint8_t>(word.stop ? 1 : 0));
+  append(out, word.digest);
   for (const SentBallot& ballot : ballots) {
     append(out, ballot.loss.samples);
     append(out, ballot.loss.loss);
@@ -164,13 +166,13 @@ void encode_ballots(const MessageId& id, bool stop, std::span<const SentBallot> 
   seal(out);
 }
 
-bool decode_ballots(std::span<const std::byte> bytes, const MessageId& id, const Shard& to, bool& stop,
+bool decode_ballots(std::span<const std::byte> bytes, const MessageId& id, const Shard& to, RankWord& word,
                     std::span<ReceivedBallot> ballots, std::string& problem) {
   if (!open(bytes, id, Kind::ballots, problem)) return false;
   Reader reader(bytes);
   const auto asked = reader.take<std::uint8_t>();
   if (asked > 1) return fail(problem, "a flag is neither 0 nor 1");
-  stop = asked == 1;
+  word = {asked == 1, reader.take<std::uint64_t>()};
   for (ReceivedBallot& ballot : ballots) {
     ballot.loss.samples = reader.take<std::uint32_t>();
     ballot.loss.loss = reader.take<double>();

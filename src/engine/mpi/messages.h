@@ -73,15 +73,20 @@ struct ReceivedBallot {
   SignVector signs;  // if present
 };
 
-/// `ballots` are those of all workers that the sender hosts, in their order. `stop` says that the sender
-/// was asked to stop.
-void encode_ballots(const MessageId& id, bool stop, std::span<const SentBallot> ballots,
+/// What a rank says of itself with its ballots.
+struct RankWord {
+  bool stop = false;         // it was asked to stop
+  std::uint64_t digest = 0;  // of its parameters before the round; 0 in rounds without one
+};
+
+/// `ballots` are those of all workers that the sender hosts, in their order.
+void encode_ballots(const MessageId& id, const RankWord& word, std::span<const SentBallot> ballots,
                     std::vector<std::byte>& out);
 
 /// Reads what encode_ballots wrote. The bytes may come from anybody. Returns false if something is wrong;
 /// `problem` then says what in one line. REQUIRES: as many `ballots` as the sender hosts workers.
 [[nodiscard]] bool decode_ballots(std::span<const std::byte> bytes, const MessageId& id, const Shard& to,
-                                  bool& stop, std::span<ReceivedBallot> ballots, std::string& problem);
+                                  RankWord& word, std::span<ReceivedBallot> ballots, std::string& problem);
 
 /// `traffic` is what the sender has sent before this message; this adds the message itself to it.
 void encode_verdict(const MessageId& id, const EncodedSlice& slice, Traffic& traffic,

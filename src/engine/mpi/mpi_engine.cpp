@@ -106,14 +106,17 @@ class MpiEngine : public Engine {
     votes_[worker] = mpi::slice(*ballot, shards_[rank_]);
   }
 
+  void send_digest(std::uint64_t digest) override { digest_ = digest; }
+
   Outcome receive_verdict(bool stop) override {
     round_ = tally_.rounds();
     stop_ = stop;
     mail_->ballot_inbox.begin_round();
     mail_->verdict_inbox.begin_round();
-    send_ballots(stop);
+    send_ballots({stop, digest_});
     take_all(mail_->ballot_inbox, [this](std::uint32_t from, auto bytes) { take_ballots(from, bytes); });
 
+    digest_ = 0;
     Outcome outcome;
     outcome.stop = stop_;
     outcome.losses = std::exchange(losses_, std::vector<BatchLoss>(losses_.size()));
@@ -168,14 +171,14 @@ class MpiEngine : public Engine {
     for (std::uint32_t i = 1; i < ranks_; ++i) body((rank_ + i) % ranks_);
   }
 
-  void send_ballots(bool stop) {
+  void send_ballots(const mpi::RankWord& word) {
     std::vector<mpi::SentBallot> ballots(mine().size());
     for_others([&](std::uint32_t to) {
       for (std::size_t i = 0; i < ballots.size(); ++i) {
         const std::uint32_t worker = mine()[i];
         ballots[i] = {losses_[worker], votes_[worker] ? &encoded_[worker][to] : nullptr};
       }
-      mpi::encode_ballots(id_of(rank_), stop, ballots, mail_->ballots[to]);
+      mpi::encode_ballots(id_of(rank_), word, ballots, mail_->ballots[to]);
       send(to, mpi::kBallotTag, mail_->ballots[to]);
       sent_[rank_].ballot_bytes += mail_->ballots[to].size();
     });
@@ -183,11 +186,16 @@ class MpiEngine : public Engine {
   }
 
   void take_ballots(std::uint32_t from, std::span<const std::byte> bytes) {
-    bool stop = false;
+    mpi::RankWord word;
     std::string problem;
-    if (!mpi::decode_ballots(bytes, id_of(from), shards_[rank_], stop, received_[from], problem))
+    if (!mpi::decode_ballots(bytes, id_of(from), shards_[rank_], word, received_[from], problem))
       refuse(from, "ballots", problem);
-    stop_ = stop_ || stop;
+    if (word.digest != digest_)
+      refuse(from, "ballots",
+             fmt::format("its model is not that of rank {}; go on from the last save, and check both "
+                         "machines' memory and libraries if it happens again",
+                         rank_));
+    stop_ = stop_ || word.stop;
     for (std::size_t i = 0; i < received_[from].size(); ++i) {
       const mpi::ReceivedBallot& ballot = received_[from][i];
       const std::uint32_t worker = options_.hosted[from][i];
@@ -270,7 +278,8 @@ class MpiEngine : public Engine {
   // The state of the current round.
   std::uint64_t round_ = 0;
   bool stop_ = false;
-  std::vector<std::vector<mpi::EncodedSlice>> encoded_;     // of hosted workers, by worker and rank
+  std::uint64_t digest_ = 0;                             // of this rank's parameters; 0 in rounds without one
+  std::vector<std::vector<mpi::EncodedSlice>> encoded_;  // of hosted workers, by worker and rank
   std::vector<std::vector<mpi::ReceivedBallot>> received_;  // by rank, in the order it hosts its workers
   std::vector<std::optional<SignView>> votes_;              // of all workers, on this shard
   std::vector<BatchLoss> losses_;
