@@ -177,8 +177,8 @@ TEST(Dataset, labels_out_of_range_are_refused) {
 TEST(Dataset, counts_that_disagree_are_refused) {
   EXPECT_TRUE(rc::check("images and labels of different number are refused", [] {
     const LabelledImages a = mnist_images();
-    const LabelledImages b = mnist_images();
-    RC_PRE(a.count() != b.count());
+    LabelledImages b = mnist_images();
+    if (a.count() == b.count()) b.labels.push_back(0);
     RC_ASSERT(refusal([&] { parse(idx_images(a), idx_labels(b)); })
                   .find("'the-images' has " + std::to_string(a.count()) + " images, but 'the-labels' has " +
                         std::to_string(b.count()) + " labels") != std::string::npos);
