@@ -84,7 +84,7 @@ TEST(LocalEngine, goes_on_from_what_it_saved) {
   RunState state;
   state.run_id = 1;
   state.progress.rounds = 3;
-  state.progress.absences = 5;
+  state.progress.votes = {5, 6};
   state.parameters = std::vector<float>(130, 0.5F);
   before.save(state);
   LocalEngine after(script.options, 1, folder.path());
@@ -93,7 +93,7 @@ TEST(LocalEngine, goes_on_from_what_it_saved) {
       {}, [&](const RunState& saved) { found = saved; }, no_round);
   after.start();
   EXPECT_EQ(found.progress.rounds, 3U);
-  EXPECT_EQ(found.progress.absences, 5U);
+  EXPECT_EQ(found.progress.votes, (std::vector<std::uint64_t>{5, 6}));
   EXPECT_EQ(found.parameters, state.parameters);
   for (std::size_t t = 3; t < 6; ++t) EXPECT_EQ(play(after, t), play(before, t));
 }

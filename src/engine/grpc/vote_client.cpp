@@ -63,15 +63,18 @@ class VoteClient::Impl {
   explicit Impl(const VoteClientOptions& options)
       : address_(connect_address(options.connect, options.keys.has_value())),
         tls_(options.keys.has_value()),
-        read_ahead_(options.read_ahead) {
-    channel_ = grpc::CreateCustomChannel(address_.text(), credentials(options), channel_arguments());
-    stub_ = v1::Vote::NewStub(channel_);
-  }
+        read_ahead_(options.read_ahead),
+        credentials_(credentials(options)) {}
 
   ~Impl() { end(); }
 
   bool begin(double seconds) {
     end();
+    // A new channel, because one that failed would tell of that failure until it has tried again.
+    if (!channel_ || channel_->GetState(false) != GRPC_CHANNEL_READY) {
+      channel_ = grpc::CreateCustomChannel(address_.text(), credentials_, channel_arguments());
+      stub_ = v1::Vote::NewStub(channel_);
+    }
     if (!connect(Clock::now() +
                  std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))))
       return false;
@@ -243,6 +246,7 @@ class VoteClient::Impl {
   const Address address_;
   const bool tls_;
   const std::size_t read_ahead_;
+  const std::shared_ptr<grpc::ChannelCredentials> credentials_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::Vote::Stub> stub_;
 
