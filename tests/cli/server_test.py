@@ -178,7 +178,7 @@ class Certificate(Case):
             *ours.of("worker-0"),
             "--ca",
             foreign.authority,
-            says="is not signed by the authority in --ca; check --ca",
+            says="is not signed by the given authority; check the authority (--ca)",
         )
         NetworkCase.fails(
             self,
