@@ -27,6 +27,7 @@ namespace fs = std::filesystem;
 
 class Descriptor {
  public:
+  explicit Descriptor(int fd) : fd_(fd) {}
   Descriptor(const fs::path& path, int flags, std::string_view what)
       : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {
     if (fd_ < 0) fail(what, path, errno);
@@ -54,14 +55,38 @@ void write_all(int fd, std::span<const std::byte> content, const fs::path& path)
   }
 }
 
+fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : "."; }
+
+int open_folder(const fs::path& path) { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }
+
+void sync_descriptor(int fd, const fs::path& path) {
+  if (::fsync(fd) != 0) fail("sync", path, errno);
+}
+
+// What a crash has left under this name is removed first.
+int open_new(const fs::path& path, Access access) {
+  const auto try_it = [&] {
+    return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                  access == Access::owner ? 0600 : 0644);
+  };
+  int fd = try_it();
+  if (fd < 0 && errno == EEXIST && ::unlink(path.c_str()) == 0) fd = try_it();
+  return fd;
+}
+
 }  // namespace
 
-AtomicFile::AtomicFile(const fs::path& path)
-    : path_(path),
-      temporary_(path.string() + ".tmp"),
-      fd_(Descriptor(temporary_, O_WRONLY | O_CREAT | O_TRUNC, "write").release()) {}
+AtomicFile::AtomicFile(const fs::path& path, Access access)
+    : path_(path), temporary_(path.string() + ".tmp"), folder_(-1), fd_(-1) {
+  Descriptor folder(open_folder(folder_of(path)));
+  if (folder.get() < 0) fail("write", temporary_, errno);
+  fd_ = open_new(temporary_, access);
+  if (fd_ < 0) fail("write", temporary_, errno);
+  folder_ = folder.release();
+}
 
 AtomicFile::~AtomicFile() {
+  ::close(folder_);
   if (fd_ < 0) return;
   ::close(fd_);
   ::unlink(temporary_.c_str());
@@ -73,22 +98,25 @@ void AtomicFile::commit() {
   if (::fsync(fd_) != 0) fail("write", temporary_, errno);
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("rename a file to", path_, errno);
   ::close(std::exchange(fd_, -1));
-  sync_folder(path_.has_parent_path() ? path_.parent_path() : fs::path("."));
+  sync_descriptor(folder_, folder_of(path_));
 }
 
-void sync_folder(const fs::path& folder) {
-  const Descriptor directory(folder, O_RDONLY | O_DIRECTORY, "open");
-  if (::fsync(directory.get()) != 0) fail("sync", folder, errno);
+OpenFolder::OpenFolder(const fs::path& path) : path_(path), fd_(open_folder(path)) {
+  if (fd_ < 0) fail("open", path, errno);
 }
 
-void write_file_atomically(const fs::path& path, std::span<const std::byte> content) {
-  AtomicFile file(path);
+OpenFolder::~OpenFolder() { ::close(fd_); }
+
+void OpenFolder::sync() const { sync_descriptor(fd_, path_); }
+
+void write_file_atomically(const fs::path& path, std::span<const std::byte> content, Access access) {
+  AtomicFile file(path, access);
   file.write(content);
   file.commit();
 }
 
-void write_file_atomically(const fs::path& path, std::string_view content) {
-  write_file_atomically(path, std::as_bytes(std::span(content)));
+void write_file_atomically(const fs::path& path, std::string_view content, Access access) {
+  write_file_atomically(path, std::as_bytes(std::span(content)), access);
 }
 
 InputFile::InputFile(const fs::path& path) : path_(path), fd_(-1), bytes_(0) {
@@ -125,11 +153,17 @@ std::string read_text_file(const fs::path& path) {
   return {reinterpret_cast<const char*>(content.data()), content.size()};
 }
 
-void make_folder(const fs::path& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) fail("make the folder", path, error.value());
-  if (!fs::is_directory(path)) fail("make the folder", path, ENOTDIR);
+void make_folder(const fs::path& path, Access access) {
+  std::error_code ignored;
+  std::vector<fs::path> missing;
+  for (fs::path at = path; !at.empty() && !fs::is_directory(at, ignored); at = at.parent_path())
+    missing.push_back(at);
+  for (auto at = missing.rbegin(); at != missing.rend(); ++at) {
+    const mode_t mode = access == Access::owner && *at == path ? 0700 : 0777;
+    if (::mkdir(at->c_str(), mode) != 0 && errno != EEXIST) fail("make the folder", path, errno);
+    if (!fs::is_directory(*at, ignored)) fail("make the folder", path, ENOTDIR);
+    OpenFolder(folder_of(*at)).sync();
+  }
 }
 
 FolderLock::FolderLock(const fs::path& folder) : fd_(-1) {

@@ -12,15 +12,22 @@
 
 namespace signvote {
 
-/// Writes path.tmp, fsyncs it, renames it over path and fsyncs the folder.
-void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> content);
-void write_file_atomically(const std::filesystem::path& path, std::string_view content);
+/// Who may read a file or folder that is made here, as far as the umask lets them.
+enum class Access { everybody, owner };
+
+/// Writes path.tmp, fsyncs it, renames it over path and fsyncs the folder. path.tmp is always a new file, so
+/// that nobody who can guess the name can have the content written through a link.
+void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> content,
+                           Access access = Access::everybody);
+void write_file_atomically(const std::filesystem::path& path, std::string_view content,
+                           Access access = Access::everybody);
 
 /// The same for a file that is written in parts. commit() puts the whole file at path; without it
-/// path stays as it was, and the destructor removes path.tmp.
+/// path stays as it was, and the destructor removes path.tmp. Only the constructor opens something, so a
+/// process that has no file descriptor left fails before anything has changed.
 class AtomicFile {
  public:
-  explicit AtomicFile(const std::filesystem::path& path);
+  explicit AtomicFile(const std::filesystem::path& path, Access access = Access::everybody);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -31,11 +38,25 @@ class AtomicFile {
  private:
   std::filesystem::path path_;
   std::filesystem::path temporary_;
+  int folder_;
   int fd_;
 };
 
-/// Returns when everything that was created, renamed or removed in the folder is on the disk.
-void sync_folder(const std::filesystem::path& folder);
+/// A folder that is kept open, so that it can be synced when no file descriptor is left.
+class OpenFolder {
+ public:
+  explicit OpenFolder(const std::filesystem::path& path);
+  ~OpenFolder();
+  OpenFolder(const OpenFolder&) = delete;
+  OpenFolder& operator=(const OpenFolder&) = delete;
+
+  /// Returns when everything that was created, renamed or removed in the folder is on the disk.
+  void sync() const;
+
+ private:
+  std::filesystem::path path_;
+  int fd_;
+};
 
 /// A file that can be read from any offset, also after it was renamed or removed.
 class InputFile {
@@ -59,8 +80,9 @@ class InputFile {
 std::vector<std::byte> read_file(const std::filesystem::path& path);
 std::string read_text_file(const std::filesystem::path& path);
 
-/// Makes the folder and its parents.
-void make_folder(const std::filesystem::path& path);
+/// Makes the folder and its parents. Those that it made are on the disk when it returns. `access` is for the
+/// folder itself.
+void make_folder(const std::filesystem::path& path, Access access = Access::everybody);
 
 /// Locks a folder against other processes that lock it. The lock ends with this object or, at the
 /// latest, with the process. The constructor throws DataError if another process has the lock.

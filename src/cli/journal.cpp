@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/values.h"
 #include "run/audit.h"
+#include "run/backup.h"
 
 namespace signvote::cli {
 namespace {
@@ -31,14 +32,17 @@ struct JournalFlags {
   }
 };
 
-int verify(const JournalFlags& flags) {
-  const Audit audit = audit_journal(load_server_run(flags.state), flags.journal());
+int show(const fs::path& of, const Audit& audit) {
   for (const std::string& line : audit.remarks) fmt::print("{}\n", line);
   fmt::print(
       "{}: {} rounds; verdicts of rounds {} to {} are whole, {} decided again to the same verdict\nmodel "
       "sha256    {}\n",
-      flags.state.string(), audit.rounds, audit.oldest + 1, audit.rounds, audit.decided, audit.model_sha256);
+      of.string(), audit.rounds, audit.oldest + 1, audit.rounds, audit.decided, audit.model_sha256);
   return 0;
+}
+
+int verify(const JournalFlags& flags) {
+  return show(flags.state, audit_journal(load_server_run(flags.state), flags.journal()));
 }
 
 int list(const JournalFlags& flags) {
@@ -76,8 +80,12 @@ void add_journal(CLI::App& app, const Computing& computing, Action& action) {
   journal->require_subcommand(1);
   journal->footer(
       "Examples:\n  signvote journal runs/elastic verify\n  signvote journal runs/elastic list --json\n"
-      "  signvote journal runs/elastic model --round 120 --out model-120.pt");
-  journal->add_option("folder", flags->state, "The server's --state")->required()->type_name("DIR");
+      "  signvote journal runs/elastic model --round 120 --out model-120.pt\n"
+      "  signvote journal runs/elastic backup --out elastic.tar\n"
+      "  signvote journal elastic.tar restore --out runs/again");
+  journal->add_option("folder", flags->state, "The server's --state; a backup to restore from")
+      ->required()
+      ->type_name("DIR");
   CLI::App* verify_command = journal->add_subcommand(
       "verify", "Check every byte, and decide again every round whose ballots are there");
   verify_command->callback([=, &action] { action = [flags] { return verify(*flags); }; });
@@ -91,6 +99,15 @@ void add_journal(CLI::App& app, const Computing& computing, Action& action) {
   model_command->callback([=, &computing, &action] {
     action = [flags, &computing] { return computing.model(flags->read_model()); };
   });
+  CLI::App* backup_command =
+      journal->add_subcommand("backup", "Write the run to one file and check it, also while the server runs");
+  backup_command->add_option("--out", flags->out, "The file to write")->required()->type_name("FILE.tar");
+  backup_command->callback(
+      [=, &action] { action = [flags] { return show(flags->out, back_up(flags->state, flags->out)); }; });
+  CLI::App* restore_command = journal->add_subcommand("restore", "Make a backup a server's --state again");
+  restore_command->add_option("--out", flags->out, "The folder to make")->required()->type_name("DIR");
+  restore_command->callback(
+      [=, &action] { action = [flags] { return show(flags->out, restore(flags->state, flags->out)); }; });
 }
 
 }  // namespace signvote::cli

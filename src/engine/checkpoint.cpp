@@ -82,7 +82,8 @@ std::uint64_t checkpoint_rounds(const fs::path& folder) {
 void save_shard(const Tally& tally, const fs::path& folder) {
   const TallyOptions& range = tally.options();
   if (range.begin == range.end) return;
-  write_file_atomically(folder / ShardName{tally.rounds(), range.begin, range.end}.text(), tally.snapshot());
+  write_file_atomically(folder / ShardName{tally.rounds(), range.begin, range.end}.text(), tally.snapshot(),
+                        Access::owner);
 }
 
 void remove_shards(const fs::path& folder, const std::vector<std::string>& keep) {

@@ -52,7 +52,7 @@ DataError damaged_since(const InputFile& log, std::uint64_t offset, const std::s
 bool is_journal(const fs::path& folder, const FolderListing& listing) {
   if (!listing.snapshots.empty() || !listing.verdicts.empty()) return true;
   return std::ranges::any_of(listing.logs, [&folder](std::uint64_t first) {
-    return InputFile(folder / rounds_name(first)).bytes() > 0;
+    return InputFile(folder / rounds_name(first)).bytes() > kStartBytes;
   });
 }
 
@@ -83,21 +83,24 @@ class Journal::Impl {
   DurableLog& log();
   void open(const FolderListing& listing, Mode mode, const std::function<void(const std::string&)>& report);
   void start_after(const State& snapshot);
+  std::shared_ptr<const StateFile> write_and_check(StateKind kind, const State& state) const;
   void undo_snapshot(std::uint64_t round);
   Segment write_verdicts(std::uint64_t first, std::uint64_t last) const;
   /// Where a round's ballots lie in the active log: the last one of each worker.
   using Ballots = std::map<std::uint32_t, std::uint64_t>;
-  Ballots write_rounds(std::uint64_t first) const;
+  Ballots write_rounds(std::uint64_t first, LogStart& start) const;
   void drop_verdicts(std::uint64_t keep, float delta);
   void step_through(std::uint64_t first, std::uint64_t last, float delta, std::span<float> parameters) const;
   void remove(const std::string& name) const;
 
   fs::path folder_;
-  std::unique_ptr<DurableLog> log_;  // null if read_only
-  std::uint64_t log_bytes_ = 0;      // up to the last member or verdict
-  Ballots cast_;                     // in the open round
-  std::vector<std::byte> bytes_;     // the record being written; kept, because fresh memory is slow
-  std::string broken_;               // why nothing more may be written
+  std::optional<OpenFolder> open_folder_;  // none if read_only
+  std::unique_ptr<DurableLog> log_;        // null if read_only
+  LogStart start_;                         // of that log
+  std::uint64_t log_bytes_ = 0;            // up to the last member or verdict
+  Ballots cast_;                           // in the open round
+  std::vector<std::byte> bytes_;           // the record being written; kept, because fresh memory is slow
+  std::string broken_;                     // why nothing more may be written
 
   mutable std::mutex mutex_;  // guards all below, except that the writing thread reads without it
   std::shared_ptr<const StateFile> base_;
@@ -127,12 +130,14 @@ Journal::Impl::Impl(fs::path folder, Mode mode, const std::function<void(const s
 void Journal::Impl::open(const FolderListing& listing, Mode mode,
                          const std::function<void(const std::string&)>& report) {
   const FolderPlan plan = plan_folder(folder_, listing);
-  base_ = std::make_shared<StateFile>(folder_ / base_name(plan.base), StateKind::base, plan.base);
-  snapshot_ =
+  const auto base = std::make_shared<StateFile>(folder_ / base_name(plan.base), StateKind::base, plan.base);
+  const auto snapshot =
       std::make_shared<StateFile>(folder_ / snapshot_name(plan.snapshot), StateKind::snapshot, plan.snapshot);
   active_ = std::make_shared<InputFile>(folder_ / rounds_name(plan.snapshot));
-  base_->check();
-  snapshot_->check();
+  base->check();
+  snapshot->check();
+  base_ = base;
+  snapshot_ = snapshot;
   if (base_->parameter_bytes() != snapshot_->parameter_bytes())
     throw DataError(fmt::format("{} and {} in '{}' are of different models; put them back from a backup",
                                 base_name(plan.base), snapshot_name(plan.snapshot), folder_.string()));
@@ -143,6 +148,7 @@ void Journal::Impl::open(const FolderListing& listing, Mode mode,
   }
   LogContent content = check_log(*active_, plan.snapshot, std::nullopt);
   places_ = std::move(content.places);
+  start_ = content.start;
   log_bytes_ = content.bytes;
   if (plan.unfinished && rounds() < *plan.unfinished)
     throw DataError(
@@ -150,9 +156,12 @@ void Journal::Impl::open(const FolderListing& listing, Mode mode,
                     "from a backup",
                     active_->path().string(), log_bytes_, rounds(), snapshot_name(*plan.unfinished)));
 
-  // Everything was checked. Only now may something be changed.
+  // Everything was checked. Only now may something be changed. The writer before may have been killed before
+  // it had synced its last records, or the name of its log.
   if (mode == Mode::append) {
     log_ = std::make_unique<DurableLog>(active_->path(), log_bytes_);
+    open_folder_.emplace(folder_);
+    open_folder_->sync();
     for (const std::string& name : listing.temporaries) remove(name);
     for (const std::string& name : plan.leftovers) remove(name);
   }
@@ -168,7 +177,7 @@ void Journal::Impl::open(const FolderListing& listing, Mode mode,
 }
 
 void Journal::Impl::replay(const std::function<void(const JournalEvent&)>& visit) const {
-  LogReader reader(*active_, 0, log_bytes_);
+  LogReader reader(*active_, start_.bytes, log_bytes_, start_.seed);
   std::map<std::uint32_t, CastBallot> cast;  // in the open round; a later ballot replaces an earlier one
   while (true) {
     DecodedRecord decoded = reader.next();
@@ -202,7 +211,7 @@ DurableLog& Journal::Impl::log() {
 
 void Journal::Impl::append(const MemberRecord& member) {
   DurableLog& log = this->log();
-  encode_member(member, log.synced(), bytes_);
+  encode_member(member, log.synced(), start_.seed, bytes_);
   log.write(bytes_);
   log.sync();
   log_bytes_ = log.bytes();
@@ -211,7 +220,7 @@ void Journal::Impl::append(const MemberRecord& member) {
 void Journal::Impl::append(std::uint64_t round, const CastBallot& ballot) {
   assert(round == rounds());
   DurableLog& log = this->log();
-  encode_ballot(round, ballot, log.synced(), bytes_);
+  encode_ballot(round, ballot, log.synced(), start_.seed, bytes_);
   const std::uint64_t offset = log.bytes();
   log.write(bytes_);
   cast_[ballot.worker] = offset;
@@ -222,7 +231,7 @@ void Journal::Impl::append(std::uint64_t round, std::span<const std::uint32_t> c
   assert(round == rounds());
   assert(std::ranges::includes(cast_, counted, {}, &Ballots::value_type::first));
   DurableLog& log = this->log();
-  const std::size_t offset = encode_verdict(round, counted, verdict, log.synced(), bytes_);
+  const std::size_t offset = encode_verdict(round, counted, verdict, log.synced(), start_.seed, bytes_);
   const Place place = place_of(verdict, log.bytes() + offset);
   log.write(bytes_);
   log.sync();
@@ -239,9 +248,7 @@ void Journal::Impl::take_snapshot(const State& snapshot, std::uint64_t keep, flo
   if (snapshot.round > snapshot_->round()) {
     start_after(snapshot);
   } else {  // replaces the last one, because no round came since; its log has no verdict and stays
-    const fs::path path = folder_ / snapshot_name(snapshot.round);
-    write_state(path, StateKind::snapshot, snapshot);
-    auto written = std::make_shared<StateFile>(path, StateKind::snapshot, snapshot.round);
+    auto written = write_and_check(StateKind::snapshot, snapshot);
     const std::scoped_lock lock(mutex_);
     snapshot_ = std::move(written);
   }
@@ -255,12 +262,12 @@ void Journal::Impl::start_after(const State& snapshot) {
   std::shared_ptr<const InputFile> active;
   std::unique_ptr<DurableLog> log;
   Segment segment;
+  LogStart start;
   Ballots cast;
   try {
-    write_state(folder_ / snapshot_name(last), StateKind::snapshot, snapshot);
-    state = std::make_shared<StateFile>(folder_ / snapshot_name(last), StateKind::snapshot, last);
+    state = write_and_check(StateKind::snapshot, snapshot);
     segment = write_verdicts(first, last);
-    cast = write_rounds(last);  // now the snapshot is valid
+    cast = write_rounds(last, start);  // now the snapshot is valid
     active = std::make_shared<InputFile>(folder_ / rounds_name(last));
     log = std::make_unique<DurableLog>(folder_ / rounds_name(last), active->bytes());
   } catch (...) {
@@ -275,14 +282,25 @@ void Journal::Impl::start_after(const State& snapshot) {
     places_.clear();
   }
   log_ = std::move(log);
-  log_bytes_ = 0;
+  start_ = start;
+  log_bytes_ = start.bytes;
   cast_ = std::move(cast);
   remove(rounds_name(first));
   remove(snapshot_name(first));
 }
 
+std::shared_ptr<const StateFile> Journal::Impl::write_and_check(StateKind kind, const State& state) const {
+  const fs::path path =
+      folder_ / (kind == StateKind::base ? base_name(state.round) : snapshot_name(state.round));
+  write_state(path, kind, state);
+  auto written = std::make_shared<StateFile>(path, kind, state.round);
+  written->check_parameters();
+  return written;
+}
+
 // A failed snapshot must be removed for good before the old log grows: if its rounds log came back after a
-// crash, the snapshot would be valid.
+// crash, the snapshot would be valid. Nothing is opened here, because a snapshot may have failed for lack of
+// file descriptors, which must not end the run.
 void Journal::Impl::undo_snapshot(std::uint64_t round) {
   remove(rounds_name(round));
   remove(verdicts_name(snapshot_->round(), round));
@@ -290,7 +308,7 @@ void Journal::Impl::undo_snapshot(std::uint64_t round) {
   std::error_code error;
   const bool gone = !fs::exists(folder_ / rounds_name(round), error) && !error;
   try {
-    sync_folder(folder_);
+    open_folder_->sync();
     if (gone) return;
   } catch (const DataError&) {
   }
@@ -302,14 +320,17 @@ void Journal::Impl::undo_snapshot(std::uint64_t round) {
 
 Segment Journal::Impl::write_verdicts(std::uint64_t first, std::uint64_t last) const {
   Segment segment{.first = first, .last = last, .places = {}};
-  AtomicFile file(folder_ / verdicts_name(first, last));
-  std::uint64_t offset = 0;
+  AtomicFile file(folder_ / verdicts_name(first, last), Access::owner);
   std::vector<std::byte> bytes;
+  const LogStart start = encode_start(bytes);
+  file.write(bytes);
+  std::uint64_t offset = start.bytes;
   for (std::uint64_t round = first; round < last; ++round) {
     const auto message = verdict(round);
     assert(message);
     bytes.clear();
-    segment.places.push_back(place_of(*message, offset + encode_verdict(round, {}, *message, 0, bytes)));
+    const std::size_t begin = encode_verdict(round, {}, *message, 0, start.seed, bytes);
+    segment.places.push_back(place_of(*message, offset + begin));
     file.write(bytes);
     offset += bytes.size();
   }
@@ -318,16 +339,18 @@ Segment Journal::Impl::write_verdicts(std::uint64_t first, std::uint64_t last) c
 }
 
 // Writes a log of the rounds from `first` on, which begins with the ballots of the open round so far.
-Journal::Impl::Ballots Journal::Impl::write_rounds(std::uint64_t first) const {
-  AtomicFile file(folder_ / rounds_name(first));
-  std::uint64_t written = 0;
+Journal::Impl::Ballots Journal::Impl::write_rounds(std::uint64_t first, LogStart& start) const {
+  AtomicFile file(folder_ / rounds_name(first), Access::owner);
   Ballots moved;
   std::vector<std::byte> bytes;
+  start = encode_start(bytes);
+  file.write(bytes);
+  std::uint64_t written = start.bytes;
   for (const auto& [worker, offset] : cast_) {
-    const DecodedRecord decoded = LogReader(*active_, offset, log_->bytes()).next();
+    const DecodedRecord decoded = LogReader(*active_, offset, log_->bytes(), start_.seed).next();
     if (decoded.status != RecordStatus::ok) throw damaged_since(*active_, offset, decoded.problem);
     bytes.clear();
-    encode_ballot(first, std::get<BallotRecord>(decoded.record).ballot, 0, bytes);
+    encode_ballot(first, std::get<BallotRecord>(decoded.record).ballot, 0, start.seed, bytes);
     file.write(bytes);
     moved[worker] = written;
     written += bytes.size();
@@ -345,12 +368,10 @@ void Journal::Impl::drop_verdicts(std::uint64_t keep, float delta) {
   moved.round = (kept - 1)->last;
   moved.parameters = base_->parameters();
   step_through(base_->round(), moved.round, delta, moved.parameters);
-  const fs::path path = folder_ / base_name(moved.round);
-  write_state(path, StateKind::base, moved);
+  auto written = write_and_check(StateKind::base, moved);
   std::vector<std::string> dropped = {base_name(base_->round())};
   for (auto segment = segments_.begin(); segment != kept; ++segment)
     dropped.push_back(verdicts_name(segment->first, segment->last));
-  auto written = std::make_shared<StateFile>(path, StateKind::base, moved.round);
   {
     const std::scoped_lock lock(mutex_);
     base_ = std::move(written);
@@ -411,7 +432,7 @@ std::optional<std::vector<std::byte>> Journal::Impl::verdict(std::uint64_t round
 
 std::shared_ptr<const SnapshotReader> Journal::Impl::open_snapshot() const {
   const std::scoped_lock lock(mutex_);
-  return snapshot_;
+  return snapshot_->damaged() ? base_ : snapshot_;
 }
 
 std::vector<float> Journal::Impl::model(std::uint64_t rounds, float delta) const {
@@ -442,7 +463,7 @@ std::vector<Journal::File> Journal::Impl::files() const {
 }
 
 void Journal::create(const fs::path& folder, const State& start) {
-  make_folder(folder);
+  make_folder(folder, Access::owner);
   const FolderListing before = list_folder(folder);
   if (is_journal(folder, before))
     throw ConfigError(fmt::format("'{}' already has a journal; choose another folder", folder.string()));
@@ -452,7 +473,9 @@ void Journal::create(const fs::path& folder, const State& start) {
   const State base{.round = start.round, .notes = {}, .parameters = start.parameters, .tally = {}};
   try {
     write_state(folder / base_name(start.round), StateKind::base, base);
-    write_file_atomically(folder / rounds_name(start.round), std::string_view());
+    std::vector<std::byte> bytes;
+    encode_start(bytes);
+    write_file_atomically(folder / rounds_name(start.round), bytes, Access::owner);
     write_state(folder / snapshot_name(start.round), StateKind::snapshot, start);
   } catch (const DataError&) {
     for (const std::string& name :

@@ -49,9 +49,9 @@ using JournalEvent = std::variant<MemberRecord, RoundRecord>;
 
 class Journal {
  public:
-  /// Makes a journal that starts with `start`. Makes the folder if necessary; throws ConfigError if it
-  /// holds a journal already. After a crash there is either a whole journal or none, and leftovers are
-  /// overwritten.
+  /// Makes a journal that starts with `start`, which only its owner may read, because ballots tell something
+  /// about the workers' data. Makes the folder if necessary; throws ConfigError if it holds a journal
+  /// already. After a crash there is either a whole journal or none, and leftovers are overwritten.
   static void create(const std::filesystem::path& folder, const State& start);
   static bool exists(const std::filesystem::path& folder);
 
@@ -84,7 +84,8 @@ class Journal {
   /// The snapshot is durable when this returns. The ballots of the rounds before it are then dropped; those
   /// of the open round stay. At least the last `keep` verdicts are kept (whole files only; UINT64_MAX:
   /// all). If older ones are dropped, the base is moved on by stepping with `delta`. If it throws
-  /// DataError, no verdict is lost and the journal goes on, from the old snapshot or from the new one.
+  /// DataError, no verdict is lost and the journal goes on, from the old snapshot or from the new one; also
+  /// if no file descriptor was left.
   /// REQUIRES: Mode::append; snapshot.round == rounds(); as many parameters as at the start.
   void take_snapshot(const State& snapshot, std::uint64_t keep, float delta);
 
@@ -97,7 +98,8 @@ class Journal {
   /// thread at any time. Throws DataError.
   std::optional<std::vector<std::byte>> verdict(std::uint64_t round) const;
 
-  /// The last snapshot's parameters. May be called from any thread.
+  /// The last snapshot's parameters or, once something in them was found damaged, those of the base, from
+  /// which the verdicts lead on as well. May be called from any thread.
   std::shared_ptr<const SnapshotReader> open_snapshot() const;
 
   /// The parameters after `rounds` rounds. Must not be called while a snapshot is taken. Throws ConfigError

@@ -4,23 +4,36 @@
 #include "journal/record.h"
 
 #include <fmt/format.h>
+#include <sys/random.h>
 #include <xxhash.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cassert>
+#include <cerrno>
 #include <cstring>
 #include <span>
 #include <type_traits>
 #include <utility>
+
+#include "signvote/error.h"
 
 namespace signvote {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "records are copied as they lie in memory");
 
-constexpr std::array<char, 4> kMagic = {'S', 'V', 'J', '2'};
+constexpr std::array<char, 4> kMagic = {'S', 'V', 'J', '2'};  // of a record, also in version 3
+constexpr std::array<char, 4> kStartMagic = {'S', 'V', 'J', '3'};
+
+struct StartBytes {
+  std::array<char, 4> magic = kStartMagic;
+  std::uint32_t zero = 0;
+  std::uint64_t seed = 0;
+  std::uint64_t checksum = 0;
+};
+static_assert(sizeof(StartBytes) == kStartBytes && std::has_unique_object_representations_v<StartBytes>);
 
 enum class RecordType : std::uint32_t { member = 1, ballot = 2, verdict = 3 };
 
@@ -42,8 +55,12 @@ struct BallotHead {  // its message follows
 };
 static_assert(sizeof(BallotHead) == 16);
 
-std::uint64_t checksum_of(const RecordHeader& header) {
-  return XXH3_64bits(&header, offsetof(RecordHeader, header_checksum));
+std::uint64_t checksum_of(const RecordHeader& header, std::uint64_t seed) {
+  return XXH3_64bits_withSeed(&header, offsetof(RecordHeader, header_checksum), seed);
+}
+
+std::uint64_t checksum_of(const StartBytes& start) {
+  return XXH3_64bits(&start, offsetof(StartBytes, checksum));
 }
 
 template <class T>
@@ -65,12 +82,12 @@ bool take(std::span<const std::byte>& bytes, T& value) {
   return true;
 }
 
-bool read_header(std::span<const std::byte> bytes, RecordHeader& header) {
-  return take(bytes, header) && header.magic == kMagic && header.header_checksum == checksum_of(header);
+bool read_header(std::span<const std::byte> bytes, std::uint64_t seed, RecordHeader& header) {
+  return take(bytes, header) && header.magic == kMagic && header.header_checksum == checksum_of(header, seed);
 }
 
 // The largest `synced` in the headers that are found in the end of a log.
-std::uint64_t synced_according_to(std::span<const std::byte> end) {
+std::uint64_t synced_according_to(std::span<const std::byte> end, std::uint64_t seed) {
   std::uint64_t synced = 0;
   RecordHeader header;
   const auto magic = std::as_bytes(std::span(kMagic));
@@ -78,7 +95,7 @@ std::uint64_t synced_according_to(std::span<const std::byte> end) {
     const auto found = std::search(end.begin(), end.end(), magic.begin(), magic.end());
     if (found == end.end()) return synced;
     end = end.subspan(static_cast<std::size_t>(found - end.begin()));
-    if (read_header(end, header)) synced = std::max(synced, header.synced);
+    if (read_header(end, seed, header)) synced = std::max(synced, header.synced);
     end = end.subspan(1);
   }
 }
@@ -106,8 +123,8 @@ bool read_verdict(std::span<const std::byte> body, VerdictRecord& record) {
 }
 
 /// Appends a record with the body that `write_body` appends.
-void append_record(RecordType type, std::uint64_t round, std::uint64_t synced, std::vector<std::byte>& out,
-                   const auto& write_body) {
+void append_record(RecordType type, std::uint64_t round, std::uint64_t synced, std::uint64_t seed,
+                   std::vector<std::byte>& out, const auto& write_body) {
   const std::size_t start = out.size();
   RecordHeader header;
   header.type = type;
@@ -117,8 +134,8 @@ void append_record(RecordType type, std::uint64_t round, std::uint64_t synced, s
   write_body();
   const auto body = std::span<const std::byte>(out).subspan(start + sizeof header);
   header.body_bytes = body.size();
-  header.body_checksum = XXH3_64bits(body.data(), body.size());
-  header.header_checksum = checksum_of(header);
+  header.body_checksum = XXH3_64bits_withSeed(body.data(), body.size(), seed);
+  header.header_checksum = checksum_of(header, seed);
   std::memcpy(out.data() + start, &header, sizeof header);
 }
 
@@ -128,25 +145,58 @@ DecodedRecord problem(RecordStatus status, std::string text) {
 
 }  // namespace
 
-void encode_member(const MemberRecord& member, std::uint64_t synced, std::vector<std::byte>& out) {
-  append_record(RecordType::member, 0, synced, out, [&] {
+LogStart encode_start(std::vector<std::byte>& out) {
+  StartBytes start;
+  if (::getrandom(&start.seed, sizeof start.seed, 0) != sizeof start.seed)  // never so few bytes, says Linux
+    throw DataError(fmt::format("cannot draw a random number: {}", std::strerror(errno)));
+  start.checksum = checksum_of(start);
+  put(out, start);
+  return {start.seed, sizeof start};
+}
+
+LogStart read_start(const InputFile& log) {
+  std::vector<std::byte> bytes(std::min<std::uint64_t>(log.bytes(), kStartBytes));
+  log.read(0, bytes);
+  if (bytes.empty()) return {};  // of version 2, without a record
+  std::array<char, 4> magic{};
+  std::uint32_t type = 0;
+  std::span<const std::byte> rest = bytes;
+  const bool has_magic = take(rest, magic);
+  // A record's type is never 0, but those bytes of a start are: so no single damaged byte makes one look
+  // like the other.
+  if (has_magic && magic == kMagic && take(rest, type) && type != 0) return {};
+  StartBytes start;
+  rest = bytes;
+  if (take(rest, start) && start.magic == kStartMagic && start.checksum == checksum_of(start))
+    return {.seed = start.seed, .bytes = sizeof start};
+  const bool other = has_magic && std::equal(magic.begin(), magic.begin() + 3, kMagic.begin()) &&
+                     magic != kMagic && magic != kStartMagic;
+  throw DataError(fmt::format("'{}' {}", log.path().string(),
+                              other ? "was written by another version of signvote; go on with that one"
+                                    : "is damaged at byte 0: no log begins like this; put it back from a "
+                                      "backup"));
+}
+
+void encode_member(const MemberRecord& member, std::uint64_t synced, std::uint64_t seed,
+                   std::vector<std::byte>& out) {
+  append_record(RecordType::member, 0, synced, seed, out, [&] {
     put(out, member.worker);
     put_bytes(out, std::as_bytes(std::span(member.name)));
   });
 }
 
-void encode_ballot(std::uint64_t round, const CastBallot& ballot, std::uint64_t synced,
+void encode_ballot(std::uint64_t round, const CastBallot& ballot, std::uint64_t synced, std::uint64_t seed,
                    std::vector<std::byte>& out) {
-  append_record(RecordType::ballot, round, synced, out, [&] {
+  append_record(RecordType::ballot, round, synced, seed, out, [&] {
     put(out, BallotHead{.worker = ballot.worker, .batch = ballot.batch, .loss = ballot.loss});
     put_bytes(out, ballot.message);
   });
 }
 
 std::size_t encode_verdict(std::uint64_t round, std::span<const std::uint32_t> counted,
-                           std::span<const std::byte> verdict, std::uint64_t synced,
+                           std::span<const std::byte> verdict, std::uint64_t synced, std::uint64_t seed,
                            std::vector<std::byte>& out) {
-  append_record(RecordType::verdict, round, synced, out, [&] {
+  append_record(RecordType::verdict, round, synced, seed, out, [&] {
     put(out, static_cast<std::uint64_t>(counted.size()));
     put_bytes(out, std::as_bytes(counted));
     put_bytes(out, verdict);
@@ -154,20 +204,20 @@ std::size_t encode_verdict(std::uint64_t round, std::span<const std::uint32_t> c
   return out.size() - verdict.size();
 }
 
-DecodedRecord decode_record(std::span<const std::byte> bytes, std::uint64_t offset) {
+DecodedRecord decode_record(std::span<const std::byte> bytes, std::uint64_t offset, std::uint64_t seed) {
   if (bytes.empty()) return {};
   const auto broken = [&](std::string text, std::uint64_t length) {
-    const bool was_synced = synced_according_to(bytes.subspan(length)) > offset;
+    const bool was_synced = synced_according_to(bytes.subspan(length), seed) > offset;
     return problem(was_synced ? RecordStatus::corrupt : RecordStatus::torn, std::move(text));
   };
   RecordHeader header;
-  if (!read_header(bytes, header)) return broken("a record's header is broken", 1);
+  if (!read_header(bytes, seed, header)) return broken("a record's header is broken", 1);
   auto body = bytes.subspan(sizeof header);
   if (header.body_bytes > body.size())
     return problem(RecordStatus::torn,
                    fmt::format("a record of {} bytes has only {} of them", header.body_bytes, body.size()));
   body = body.first(header.body_bytes);
-  if (header.body_checksum != XXH3_64bits(body.data(), body.size()))
+  if (header.body_checksum != XXH3_64bits_withSeed(body.data(), body.size(), seed))
     return broken("a record's checksum is wrong", sizeof header + body.size());
 
   DecodedRecord decoded{.status = RecordStatus::ok,
@@ -194,11 +244,6 @@ DecodedRecord decode_record(std::span<const std::byte> bytes, std::uint64_t offs
   return decoded;
 }
 
-bool is_other_version(std::span<const std::byte> bytes) {
-  std::array<char, 4> magic{};
-  return take(bytes, magic) && std::equal(magic.begin(), magic.end() - 1, kMagic.begin()) && magic != kMagic;
-}
-
 // Reads on into bytes_ up to byte `end` of the log.
 void LogReader::read_to(std::uint64_t end) {
   const std::size_t have = bytes_.size();
@@ -210,12 +255,12 @@ DecodedRecord LogReader::next() {
   bytes_.clear();
   read_to(std::min<std::uint64_t>(end_, offset_ + sizeof(RecordHeader)));
   RecordHeader header;
-  if (read_header(bytes_, header) && header.body_bytes <= end_ - offset_ - sizeof header)
+  if (read_header(bytes_, seed_, header) && header.body_bytes <= end_ - offset_ - sizeof header)
     read_to(offset_ + sizeof header + header.body_bytes);
-  DecodedRecord decoded = decode_record(bytes_, offset_);
+  DecodedRecord decoded = decode_record(bytes_, offset_, seed_);
   if (decoded.status != RecordStatus::ok && offset_ + bytes_.size() < end_) {
     read_to(end_);
-    decoded = decode_record(bytes_, offset_);
+    decoded = decode_record(bytes_, offset_, seed_);
   }
   if (decoded.status == RecordStatus::ok) offset_ += decoded.length;
   return decoded;

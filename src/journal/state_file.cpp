@@ -20,13 +20,15 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "states are copied as they lie in memory");
 
-constexpr std::size_t kPiece = 1 << 20;
+constexpr std::size_t kPiece = 1 << 20;  // bytes; as much as a session is sent at a time
 
 std::uint64_t checksum_of(std::span<const std::byte> bytes) {
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 
-std::uint64_t checksum_of(const InputFile& file, std::uint64_t offset, std::uint64_t bytes) {
+/// Reads in pieces. `pieces` gets their own checksums, too.
+std::uint64_t checksum_of(const InputFile& file, std::uint64_t offset, std::uint64_t bytes,
+                          std::vector<std::uint64_t>* pieces = nullptr) {
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), XXH3_freeState);
   XXH3_64bits_reset(state.get());
   std::vector<std::byte> piece(std::min<std::uint64_t>(bytes, kPiece));
@@ -34,6 +36,7 @@ std::uint64_t checksum_of(const InputFile& file, std::uint64_t offset, std::uint
     piece.resize(std::min<std::uint64_t>(bytes, kPiece));
     file.read(offset, piece);
     XXH3_64bits_update(state.get(), piece.data(), piece.size());
+    if (pieces != nullptr) pieces->push_back(checksum_of(piece));
     offset += piece.size();
     bytes -= piece.size();
   }
@@ -57,7 +60,7 @@ void write_state(const std::filesystem::path& path, StateKind kind, const State&
   header.tally_checksum = checksum_of(state.tally);
   header.notes_checksum = checksum_of(notes);
   header.header_checksum = XXH3_64bits(&header, offsetof(Header, header_checksum));
-  AtomicFile file(path);
+  AtomicFile file(path, Access::owner);
   file.write(std::as_bytes(std::span(&header, 1)));
   file.write(parameters);
   file.write(state.tally);
@@ -89,19 +92,21 @@ void StateFile::refuse(std::string_view what) const {
   throw DataError(fmt::format("'{}' {}; put it back from a backup", file_.path().string(), what));
 }
 
-void StateFile::check() const {
-  struct Part {
-    const char* name;
-    std::uint64_t bytes, checksum;
-  };
-  std::uint64_t offset = sizeof header_;
-  for (const Part& part : {Part{"parameters", header_.parameter_bytes, header_.parameter_checksum},
-                           Part{"tally", header_.tally_bytes, header_.tally_checksum},
-                           Part{"notes", header_.notes_bytes, header_.notes_checksum}}) {
-    if (checksum_of(file_, offset, part.bytes) != part.checksum)
-      refuse(fmt::format("is damaged: the checksum of its {} (from byte {} on) is wrong", part.name, offset));
-    offset += part.bytes;
-  }
+void StateFile::check_parameters() {
+  pieces_.clear();
+  if (checksum_of(file_, sizeof header_, header_.parameter_bytes, &pieces_) != header_.parameter_checksum)
+    refuse_part("parameters", sizeof header_);
+}
+
+void StateFile::check() {
+  check_parameters();
+  const std::uint64_t tally = sizeof header_ + header_.parameter_bytes, notes = tally + header_.tally_bytes;
+  if (checksum_of(file_, tally, header_.tally_bytes) != header_.tally_checksum) refuse_part("tally", tally);
+  if (checksum_of(file_, notes, header_.notes_bytes) != header_.notes_checksum) refuse_part("notes", notes);
+}
+
+void StateFile::refuse_part(std::string_view name, std::uint64_t offset) const {
+  refuse(fmt::format("is damaged: the checksum of its {} (from byte {} on) is wrong", name, offset));
 }
 
 void StateFile::read_part(std::uint64_t offset, std::uint64_t checksum, std::span<std::byte> out) const {
@@ -132,7 +137,28 @@ State StateFile::load() const {
 
 void StateFile::read(std::uint64_t offset, std::span<std::byte> out) const {
   assert(offset <= header_.parameter_bytes && out.size() <= header_.parameter_bytes - offset);
-  file_.read(sizeof header_ + offset, out);
+  std::vector<std::byte> piece;
+  while (!out.empty()) {
+    const std::uint64_t begin = offset / kPiece * kPiece;
+    piece.resize(std::min<std::uint64_t>(kPiece, header_.parameter_bytes - begin));
+    try {
+      file_.read(sizeof header_ + begin, piece);
+      if (checksum_of(piece) != pieces_.at(begin / kPiece))
+        throw DataError(fmt::format(
+            "'{}' was damaged between bytes {} and {} since it was checked; check the disk (the next "
+            "snapshot "
+            "replaces it)",
+            file_.path().string(), sizeof header_ + begin, sizeof header_ + begin + piece.size()));
+    } catch (const DataError&) {
+      damaged_ = true;
+      throw;
+    }
+    const auto wanted = std::span(piece).subspan(offset - begin);
+    const std::size_t count = std::min(out.size(), wanted.size());
+    std::memcpy(out.data(), wanted.data(), count);
+    out = out.subspan(count);
+    offset += count;
+  }
 }
 
 }  // namespace signvote

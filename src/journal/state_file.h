@@ -2,6 +2,7 @@
 // snapshot-S.bin and base-R.bin are such files, and so is the checkpoint.bin of a run without a journal.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -24,7 +25,7 @@ struct State {
 
 enum class StateKind : std::uint32_t { base = 1, snapshot = 2 };
 
-/// Writes the whole file or nothing. It is durable when this returns.
+/// Writes the whole file or nothing, readable only by its owner. It is durable when this returns.
 void write_state(const std::filesystem::path& path, StateKind kind, const State& state);
 
 /// Reads a snapshot's parameters from the disk, even after the snapshot was replaced.
@@ -35,23 +36,28 @@ class SnapshotReader {
   virtual std::uint64_t parameter_bytes() const = 0;
   /// XXH3 of the parameters when they were written.
   virtual std::uint64_t parameter_checksum() const = 0;
-  /// Fills `out` from byte `offset` of the parameters on. Throws DataError.
+  /// Fills `out` from byte `offset` of the parameters on, with bytes that are as they were written: they are
+  /// checked. Throws DataError.
   virtual void read(std::uint64_t offset, std::span<std::byte> out) const = 0;
 };
 
-/// Keeps the file open, so that it can be read even after it was removed. May be used from any thread. All
-/// members throw DataError that names the file.
+/// Keeps the file open, so that it can be read even after it was removed. Const members may be called from
+/// any thread. All members throw DataError that names the file.
 class StateFile : public SnapshotReader {
  public:
   /// Checks only the header: the kind, the length, and the round if `round` is given (from the file's
   /// name).
   StateFile(const std::filesystem::path& path, StateKind kind, std::optional<std::uint64_t> round);
 
-  /// Reads the whole file in pieces and checks it.
-  void check() const;
+  /// Reads the whole file, or the parameters alone, and checks it. After either, read() may be called from
+  /// any thread: the checksums of the parameters' pieces are then known, which the file does not have.
+  void check();
+  void check_parameters();
   /// These check what they read.
   std::vector<float> parameters() const;
   State load() const;
+  /// True once read() has met something wrong.
+  bool damaged() const { return damaged_; }
 
   std::uint64_t round() const override { return header_.round; }
   std::uint64_t parameter_bytes() const override { return header_.parameter_bytes; }
@@ -76,10 +82,13 @@ class StateFile : public SnapshotReader {
   };
 
   [[noreturn]] void refuse(std::string_view what) const;
+  [[noreturn]] void refuse_part(std::string_view name, std::uint64_t offset) const;
   void read_part(std::uint64_t offset, std::uint64_t checksum, std::span<std::byte> out) const;
 
   InputFile file_;
   Header header_;
+  std::vector<std::uint64_t> pieces_;  // the checksum of each piece of the parameters
+  mutable std::atomic<bool> damaged_ = false;
 };
 
 }  // namespace signvote

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <set>
 
-#include "journal/record.h"
 #include "signvote/error.h"
 
 namespace signvote {
@@ -17,14 +16,11 @@ Place place_of(std::span<const std::byte> verdict, std::uint64_t offset) {
 
 LogContent check_log(const InputFile& file, std::uint64_t first, std::optional<std::uint64_t> last) {
   LogContent content;
-  LogReader reader(file, 0, file.bytes());
+  content.start = read_start(file);
+  content.bytes = content.start.bytes;
+  LogReader reader(file, content.start.bytes, file.bytes(), content.start.seed);
   std::set<std::uint32_t> voted;  // in the open round
   const std::string name = file.path().string();
-  std::vector<std::byte> beginning(std::min<std::uint64_t>(file.bytes(), 4));
-  file.read(0, beginning);
-  if (is_other_version(beginning))  // because all of it would look torn
-    throw DataError(
-        fmt::format("'{}' was written by another version of signvote; go on with that one", name));
   while (true) {
     const std::uint64_t at = reader.offset();
     const std::uint64_t expected = first + content.places.size();

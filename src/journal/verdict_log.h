@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "journal/journal.h"
+#include "journal/record.h"
 
 namespace signvote {
 
@@ -30,6 +31,7 @@ struct Segment {  // a verdicts-A-B.log
 };
 
 struct LogContent {
+  LogStart start;
   std::vector<Place> places;
   std::uint64_t bytes = 0;  // up to the last member or verdict, because ballots after it do not count
   std::string torn;         // what is wrong with the rest; empty: nothing

@@ -225,12 +225,13 @@ void check_batches(const TrainConfig& config, const Dataset& dataset) {
 
 void create_run(const TrainConfig& config) {
   const fs::path folder = config.out;
+  make_folder(folder);
+  const FolderLock lock(folder);  // before looking, because two may begin here at once
   for (const char* file : {"config.toml", "metrics.jsonl", "checkpoint.bin", "model.pt", "summary.json"})
     if (fs::exists(folder / file))
       throw ConfigError(
           fmt::format("'{0}' holds a run already; go on with it by --resume '{0}', or choose another --out",
                       folder.string()));
-  make_folder(folder);
   write_file_atomically(folder / "config.toml", write_config(config));
 }
 

@@ -5,6 +5,7 @@
 #include <rapidcheck.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <csignal>
@@ -102,15 +103,31 @@ TEST(Files, a_write_that_fails_halfway_leaves_the_old_content) {
   }));
 }
 
-TEST(Files, a_full_disk_is_named_with_what_to_do) {
+TEST(Files, nothing_is_written_through_a_link_that_waits_under_the_temporary_name) {
   const TemporaryFolder folder;
-  write_file_atomically(folder / "file", "old");
-  fs::create_symlink("/dev/full", folder / "file.tmp");
-  const std::string message = refusal([&] { write_file_atomically(folder / "file", "new"); });
-  EXPECT_TRUE(names(message, (folder / "file").string())) << message;
-  EXPECT_TRUE(names(message, "No space left on device; free some space")) << message;
-  EXPECT_EQ(read_text_file(folder / "file"), "old");
-  EXPECT_EQ(folder.names(), std::set<std::string>{"file"});
+  write_file_atomically(folder / "victim", "old");
+  for (const char* target : {"victim", "missing"}) {
+    fs::create_symlink(folder / target, folder / "file.tmp");
+    write_file_atomically(folder / "file", "new");
+    EXPECT_EQ(read_text_file(folder / "victim"), "old");
+    EXPECT_EQ(read_text_file(folder / "file"), "new");
+    EXPECT_FALSE(fs::is_symlink(folder / "file"));
+    EXPECT_EQ(folder.names(), (std::set<std::string>{"file", "victim"}));
+  }
+}
+
+TEST(Files, are_readable_by_their_owner_only_if_that_is_wanted) {
+  const TemporaryFolder folder;
+  const mode_t before = ::umask(0);
+  write_file_atomically(folder / "file", "content", Access::owner);
+  write_file_atomically(folder / "open", "content");
+  make_folder(folder / "above/folder", Access::owner);
+  ::umask(before);
+  const auto mode = [&](const char* name) { return fs::status(folder / name).permissions(); };
+  EXPECT_EQ(mode("file"), fs::perms{0600});
+  EXPECT_EQ(mode("open"), fs::perms{0644});
+  EXPECT_EQ(mode("above/folder"), fs::perms{0700});
+  EXPECT_EQ(mode("above"), fs::perms{0777});
 }
 
 TEST(Files, a_missing_folder_is_named) {

@@ -1,5 +1,6 @@
 """What the program is asked wrongly: one line that says so, the right exit code, and nothing left behind."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -158,6 +159,14 @@ class OutFolder(Case):
         before = contents(out)
         self.refuse(2, "train", *small(seed=1), "--out", out, says=[out, "holds a run already", "--resume"])
         self.assertEqual(contents(out), before)
+
+    def test_a_folder_that_another_process_has_locked_is_left_alone(self):
+        """As two that begin in it at once: the lock comes before the first look, and before the first file."""
+        lock = os.open(self.folder, os.O_RDONLY)
+        self.addCleanup(os.close, lock)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        self.refuse(1, "train", *small(), "--out", self.folder, says=[self.folder, "another process is at work"])
+        self.assertEqual(contents(self.folder), {})
 
     def test_a_folder_below_a_file_is_refused(self):
         (self.folder / "file").write_text("mine")

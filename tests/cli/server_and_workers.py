@@ -185,7 +185,8 @@ class Server(Program):
         best = 0
         for file in (self.state / "journal").glob("rounds-*.log"):
             with contextlib.suppress(FileNotFoundError), open(file, "rb") as log:
-                count, at, end = int(file.stem.partition("-")[2]), 0, os.fstat(log.fileno()).st_size
+                count, at, end = int(file.stem.partition("-")[2]), 24, os.fstat(log.fileno()).st_size
+                log.seek(at)
                 while len(header := log.read(48)) == 48:  # see docs/journal_format.md
                     _, kind, body = struct.unpack_from("<4sIQ", header)
                     at += 48 + body

@@ -9,14 +9,15 @@ import pathlib
 import re
 import shutil
 import socket
+import subprocess
 import tempfile
 import urllib.error
 import urllib.request
 
-from command_line import Case, contents, main, run, small, summary, write_toml
+from command_line import Case, contents, main, metrics, run, small, summary, write_toml
 from generated_data import mnist
 from server_and_workers import Certificates, Server, Worker, free_port
-from waiting import TIMEOUT, wait_until
+from waiting import TIMEOUT, Over, wait_until, with_enough_rounds
 
 SETTINGS = {
     "data": mnist(),
@@ -461,6 +462,32 @@ class Journal(NetworkCase):
         settings.write_text(settings.read_text().replace("seed = 0", "seed = 1"))
         self.refuse(1, "journal", state, "verify", says=[state, "another run"])
 
+    @with_enough_rounds(12)
+    def test_a_flipped_bit_in_a_live_servers_snapshot_reaches_no_worker(self, rounds):
+        settings = {**SETTINGS, "rounds": rounds}
+        server = self.server(settings=settings).start()
+        workers = [self.worker(name, server).start() for name in NAMES]
+        server.wait_for_rounds(3, alive=workers)
+        for worker in workers:
+            worker.kill()
+        if not server.kill():
+            raise Over(server.tail())
+        server.start()  # without workers nothing changes
+        file = next((server.state / "journal").glob("snapshot-*"))
+        self.assertNotEqual(file.name, "snapshot-0.bin")
+        with open(file, "r+b") as snapshot:
+            snapshot.seek(1_500_000)
+            byte = snapshot.read(1)[0]
+            snapshot.seek(1_500_000)
+            snapshot.write(bytes([byte ^ 1]))
+        self.refuse(1, "journal", server.state, "verify", says=file.name)
+        for worker in workers:
+            worker.start()
+        self.finish(server, *workers)
+        self.assertRegex(server.log.read_text(), rf"{file.name}' was damaged between bytes \d+ and \d+")
+        self.assertEqual(summary(server.state)["model_sha256"], self.sha256("local", **settings))
+        self.succeed("journal", server.state, "verify")
+
     def test_keep_drops_old_rounds(self):
         state = self.run_all(self.server("--keep", 2))
         told = json.loads(self.succeed("journal", state, "list", "--json").stdout)
@@ -471,6 +498,83 @@ class Journal(NetworkCase):
                 self.model_sha256(state, "--round", rounds), self.model_sha256(finished_run(), "--round", rounds)
             )
         self.succeed("journal", state, "verify")
+
+
+class Backup(NetworkCase):
+    @with_enough_rounds(30)
+    def test_of_a_running_server_goes_on_where_that_one_is_gone(self, rounds):
+        settings = {**SETTINGS, "rounds": rounds}
+        server = self.server(settings=settings).start()
+        workers = [self.worker(name, server).start() for name in NAMES]
+        server.wait_for_rounds(3, alive=workers)
+        file, state = self.folder / "backup.tar", self.folder / "again"
+        saved = self.succeed("journal", server.state, "backup", "--out", file).stdout
+        server.wait_for_rounds(2, alive=workers)  # so that the workers know at least one that the backup does not
+        if not server.kill():
+            raise Over(server.tail())
+        shutil.rmtree(server.state)
+        restored = self.succeed("journal", file, "restore", "--out", state).stdout
+        self.assertEqual(saved.partition(":")[2], restored.partition(":")[2])  # rounds, and the model's hash
+        self.assertGreaterEqual(int(re.search(r": (\d+) rounds; ", saved)[1]), 3)
+        self.assertEqual(self.succeed("journal", state, "verify").stdout.partition(":")[2], saved.partition(":")[2])
+        server.state = state
+        server.start()
+        self.finish(server, *workers)
+        self.assertEqual(summary(state)["model_sha256"], self.sha256("local", **settings))
+        self.assertEqual([row["round"] for row in metrics(state)], list(range(3, rounds + 1, 3)))
+        self.assertIn("ROUNDS WERE LOST", server.log.read_text())
+
+    def test_is_a_tar_file_that_only_its_owner_can_read(self):
+        state, file = finished_run(), self.folder / "backup.tar"
+        before = contents(state)
+        file.write_text("an older one")
+        self.succeed("journal", state, "backup", "--out", file)
+        self.assertEqual(contents(state), before)
+        self.assertEqual(list(contents(self.folder)), ["backup.tar"])
+        self.assertEqual(file.stat().st_mode & 0o777, 0o600)
+        subprocess.run(["tar", "xf", file], cwd=self.folder, check=True)
+        subprocess.run(["sha256sum", "-c", "--quiet", "SHA256SUMS"], cwd=self.folder, check=True)
+        for name, content in contents(self.folder / "journal").items():
+            self.assertEqual(content, before[f"journal/{name}"])
+        self.succeed("journal", file, "restore", "--out", self.folder / "new/state/")
+        self.assertEqual((self.folder / "new/state/journal").stat().st_mode & 0o777, 0o700)
+        kept = {name: before[name] for name in before if name.startswith("journal")}
+        kept.update({name: before[name] for name in ("config.toml", "metrics.jsonl")})
+        self.assertEqual(contents(self.folder / "new/state"), kept)
+
+    def test_what_is_damaged_or_none_is_not_restored(self):
+        file, state = self.folder / "backup.tar", self.folder / "state"
+        self.succeed("journal", finished_run(), "backup", "--out", file)
+        whole = file.read_bytes()
+        config = whole.index(b"rounds = 6")
+        for content in (
+            b"",
+            b"no tar file",
+            whole[: len(whole) // 2],
+            whole[: whole.rindex(b"config.toml")],  # between two files
+            whole[: len(whole) // 2] + b"x" + whole[len(whole) // 2 + 1 :],
+            whole[:config] + b"rounds = 7" + whole[config + 10 :],
+        ):
+            file.write_bytes(content)
+            self.refuse(1, "journal", file, "restore", "--out", state, says=[file, "is damaged or no backup"])
+            self.assertEqual(list(contents(self.folder)), ["backup.tar"])
+        file.write_bytes(whole)
+        self.refuse(1, "journal", self.folder / "none.tar", "restore", "--out", state, says="none.tar")
+        self.refuse(2, "journal", file, "restore", "--out", finished_run(), says="is not an empty folder")
+        self.refuse(2, "journal", file, "restore", "--out", file, says="is not an empty folder")
+        self.refuse(2, "journal", self.folder, "backup", "--out", file, says=[self.folder, "holds no run"])
+        self.refuse(1, "journal", finished_run(), "backup", "--out", self.folder / "none/x.tar", says="none/x.tar")
+        self.assertEqual(file.read_bytes(), whole)
+
+    def test_a_damaged_journal_is_not_backed_up(self):
+        state, file = self.folder / "state", self.folder / "backup.tar"
+        shutil.copytree(finished_run(), state)
+        snapshot = next((state / "journal").glob("snapshot-*"))
+        content = bytearray(snapshot.read_bytes())
+        content[len(content) // 2] ^= 1
+        snapshot.write_bytes(content)
+        self.refuse(1, "journal", state, "backup", "--out", file, says=snapshot.name)
+        self.assertEqual([path.name for path in self.folder.iterdir()], ["state"])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 // Workers that come, go and come back, as the desk sees them; desk_hostile_test.cpp has those that mean no
 // good.
 #include <cstdlib>
+#include <cstring>
+#include <fstream>
 #include <string_view>
 
 #include "engine/desk_house.h"
@@ -170,6 +172,44 @@ TEST(Desk, a_snapshot_that_is_replaced_meanwhile_is_fetched_to_its_end) {
   EXPECT_EQ(late.model, house.parameters);
 }
 
+// One bit of a live server's snapshot: no worker gets wrong bytes. The session that meets it is told to come
+// again, and then gets the base and all verdicts.
+TEST(Desk, a_damaged_snapshot_never_reaches_a_worker) {
+  DeskHouse house({.size = 600'000, .method = Method::mv});
+  DeskWorker first(house, "worker-0"), late(house, "worker-2"), again(house, "worker-2");
+  enter(first);
+  play(house, first, 2);
+  house.save();
+  play(house, first, 1);
+  const auto path = house.folder / "journal/snapshot-2.bin";
+  {
+    std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekg(2'000'000);
+    const auto byte = static_cast<char>(file.get() ^ 1);
+    file.seekp(2'000'000);
+    file.put(byte);
+  }
+  EXPECT_EQ(late.join().round(), 2U);
+  EXPECT_THROW(late.fetch_model(), std::runtime_error);
+  const auto is_good = [&house](const std::vector<float>& x, std::size_t from, std::size_t count) {
+    return std::memcmp(x.data() + from, house.journal->model(2, DeskHouse::kStep).data() + from,
+                       count * sizeof(float)) == 0;
+  };
+  EXPECT_TRUE(is_good(late.model, 0, (1 << 20) / sizeof(float))) << "the first chunk was whole";
+  EXPECT_EQ(late.end().kind, Kind::lost);
+  EXPECT_TRUE(eventually([&] { return house.log(path.string()).size() == 1; }));
+  EXPECT_TRUE(eventually([&] { return house.refusals()["journal"] == 1; }));
+  const v1::Welcome welcome = again.join();
+  EXPECT_TRUE(welcome.snapshot());
+  EXPECT_EQ(welcome.round(), 0U);
+  again.fetch_model();
+  while (again.round() < 3) again.take_verdict();
+  EXPECT_EQ(again.model, house.parameters);
+  play(house, first, 1);
+  house.save();
+  EXPECT_EQ(house.journal->open_snapshot()->round(), 4U);
+}
+
 TEST(Desk, who_comes_back_gets_just_the_verdicts_it_missed) {
   DeskHouse house;
   DeskWorker first(house, "worker-0"), back(house, "worker-1");
@@ -232,6 +272,38 @@ TEST(Desk, who_was_in_another_run_of_the_same_settings_gets_the_snapshot) {
   DeskWorker back(now, "worker-1");
   back.call(message);
   EXPECT_TRUE(back.welcomed().snapshot());
+}
+
+// The server sends a verdict when it is on the disk. So a worker that knows a later one proves that the disk
+// has lost it, or that this is an older backup: that is said aloud, though the worker gets what it needs.
+TEST(Desk, a_worker_that_is_ahead_proves_that_rounds_were_lost) {
+  DeskHouse house;
+  DeskWorker first(house, "worker-0"), ahead(house, "worker-1"), liar(house, "worker-2");
+  enter(first);
+  play(house, first, 3);
+  house.save();
+  play(house, first, 1);
+  EXPECT_FALSE(ahead.join(4).snapshot());
+  v1::FromWorker other = hello("worker-2");  // of another run, so it proves nothing
+  other.mutable_hello()->set_has_model(true);
+  other.mutable_hello()->set_run_id(house.run_id + 1);
+  other.mutable_hello()->set_round(9);
+  liar.call(other);
+  EXPECT_TRUE(liar.welcomed().snapshot());
+  EXPECT_TRUE(house.log("ROUNDS WERE LOST").empty());
+  EXPECT_EQ(house.metric("signvote_lost_state_total"), 0);
+  const v1::Welcome welcome = ahead.join(7);
+  EXPECT_TRUE(welcome.snapshot());
+  EXPECT_EQ(welcome.round(), 3U);
+  const auto said = house.log("ROUNDS WERE LOST");
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_NE(said[0].find("worker-1 holds the model after 7 rounds, but this server knows only 4"),
+            std::string::npos)
+      << said[0];
+  EXPECT_EQ(house.metric("signvote_lost_state_total"), 1);
+  ahead.fetch_model();
+  while (ahead.round() < 4) ahead.take_verdict();
+  EXPECT_EQ(ahead.model, house.parameters);
 }
 
 TEST(Desk, tells_who_comes_back_whether_it_has_voted) {

@@ -433,16 +433,29 @@ TEST(Sync, a_ballot_costs_a_write_and_a_verdict_or_member_a_sync_as_well) {
     return trace;
   };
   const std::string write = "write rounds-0.log", sync = "fdatasync rounds-0.log",
-                    cut = "ftruncate rounds-0.log";
+                    cut = "ftruncate rounds-0.log", folder_sync = "fsync journal";
   using Calls = std::vector<std::string>;
   EXPECT_EQ(calls([&] { pair.ballots(2); }), (Calls{write, write}));
   EXPECT_EQ(calls([&] { pair.verdict(); }), (Calls{write, sync}));
   EXPECT_EQ(calls([&] { pair.member(); }), (Calls{write, sync}));
-  // What a killed writer has left may be read by others from now on, so it is synced first.
-  EXPECT_EQ(calls([&] { pair.open(Journal::Mode::append); }), Calls{sync});
+  // What a killed writer has left may be read by others from now on, so it is synced first, and so is the
+  // log's name.
+  EXPECT_EQ(calls([&] { pair.open(Journal::Mode::append); }), (Calls{sync, folder_sync}));
   pair.ballot();
-  EXPECT_EQ(calls([&] { pair.open(Journal::Mode::append); }), (Calls{cut, sync}));
+  EXPECT_EQ(calls([&] { pair.open(Journal::Mode::append); }), (Calls{cut, sync, folder_sync}));
   EXPECT_EQ(calls([&] { pair.open(Journal::Mode::read_only); }), Calls{});
+}
+
+TEST(Sync, a_new_folder_and_those_above_it_are_on_the_disk_before_anything_is_in_them) {
+  const TemporaryFolder folder;
+  std::vector<std::string> trace;
+  {
+    const WithFaults with({.trace = &trace});
+    Journal::create(folder / "a/b/journal", first_snapshot(9));
+  }
+  trace.resize(4);
+  EXPECT_EQ(trace, (std::vector<std::string>{"fsync " + folder.path().filename().string(), "fsync a",
+                                             "fsync b", "write base-0.bin.tmp"}));
 }
 
 // kill -9 keeps what was written; the loss of power only what was synced. So nothing may go, or count,
@@ -592,6 +605,75 @@ TEST(Disk, a_snapshot_that_fails_loses_nothing) {
       }
     }
   }
+}
+
+/// While it lives this process can open only so many files more, by the limit that a server has as well.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(int left) {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit limit{64, before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    for (int fd = 0; (fd = ::dup(STDERR_FILENO)) >= 0;) taken_.push_back(fd);
+    for (; left > 0 && !taken_.empty(); --left) give_back();
+  }
+  ~FewDescriptors() {
+    while (!taken_.empty()) give_back();
+    ::setrlimit(RLIMIT_NOFILE, &before_);
+  }
+
+ private:
+  void give_back() {
+    ::close(taken_.back());
+    taken_.pop_back();
+  }
+
+  rlimit before_{};
+  std::vector<int> taken_;
+};
+
+// A flood of connections takes them all. That passes, and must not end the run: only an append that may have
+// lost something does.
+TEST(Disk, without_file_descriptors_snapshots_fail_and_rounds_go_on) {
+  bool failed = true, later_calls_failed = false;
+  int left = 0;
+  for (; failed; ++left) {
+    SCOPED_TRACE(fmt::format("{} descriptors left", left));
+    const TemporaryFolder folder;
+    JournalPair pair(folder / "journal", first_snapshot(9), 20);
+    pair.rounds(2);
+    pair.snapshot(kAll);
+    pair.rounds(2);
+    pair.ballots(3);
+    const auto before = folder.names();
+    {
+      const FewDescriptors few(left);
+      for (int i = 0; i < 3; ++i) {
+        const State next = pair.model.any_snapshot(pair.random);
+        const std::string message = refusal([&] { pair.journal->take_snapshot(next, kAll, kDelta); });
+        failed = message != "accepted";
+        if (failed) {
+          EXPECT_TRUE(names(message, "Too many open files")) << message;
+          later_calls_failed = later_calls_failed || !names(message, "snapshot-4.bin.tmp");
+        } else {
+          pair.model.take_snapshot(next, kAll);
+        }
+        pair.round();
+        pair.member();
+        pair.ballots(2);
+      }
+    }
+    EXPECT_EQ(pair.difference(), "");
+    pair.snapshot(kAll);
+    pair.round();
+    EXPECT_EQ(pair.difference(), "");
+    pair.open(Journal::Mode::append);
+    EXPECT_EQ(pair.difference(), "");
+    EXPECT_TRUE(pair.reports.empty());
+    EXPECT_EQ(recover(folder / "journal", {pair.model}), 0);
+  }
+  EXPECT_GT(left, 2);
+  EXPECT_TRUE(later_calls_failed);  // when something had to be undone
 }
 
 /// Whoever may mount has no excuse for not having a small disk.

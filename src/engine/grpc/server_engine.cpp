@@ -291,6 +291,8 @@ void declare_server_metrics(Metrics& metrics) {
   metrics.declare("signvote_ballot_bytes_total", Kind::counter, "Bytes of ballots counted");
   metrics.declare("signvote_verdict_bytes_total", Kind::counter, "Bytes of verdicts handed to sessions");
   metrics.declare("signvote_snapshot_bytes_total", Kind::counter, "Bytes of snapshots handed to sessions");
+  metrics.declare("signvote_lost_state_total", Kind::counter,
+                  "Workers that came with a later round than the server has");
   metrics.declare("signvote_seconds_total", Kind::counter, "Where the time goes, by phase");
   metrics.declare("signvote_test_accuracy", Kind::gauge, "Of the last test");
   metrics.declare("signvote_error_rate", Kind::gauge, "Mean estimated error rate of a worker's signs");

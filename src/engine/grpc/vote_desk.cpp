@@ -157,6 +157,15 @@ std::variant<std::unique_ptr<Session>, Refusal> VoteDesk::join(const std::string
     slot.wrong_model = false;
     if (!verdicts_only) session->snapshot = latest;
     session->round = verdicts_only ? hello.round() : latest->round();
+    // A verdict is sent only when it is on the disk, so the disk has lost it since, or was replaced.
+    if (hello.has_model() && hello.run_id() == options_.run_id && hello.round() > published_) {
+      metrics_.add("signvote_lost_state_total");
+      log_(fmt::format(
+          "ROUNDS WERE LOST: {} holds the model after {} rounds, but this server knows only {}; is "
+          "this an older backup, or does the disk lose what it has synced? The worker is put back "
+          "to round {}",
+          name, hello.round(), published_, session->round));
+    }
     if (slot.session == 0)
       metrics_.add("signvote_workers_connected", 1);
     else if (wake_)
