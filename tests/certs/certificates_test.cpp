@@ -76,7 +76,8 @@ TEST_F(Certificates, are_read_back) {
   make_ca(folder.path(), 30);
   make_worker_certificate(folder.path(), "ann", 20);
   const KeyPair pair = load_key_pair(folder / "ann.pem", folder / "ann.key");
-  EXPECT_EQ(common_name(pair.certificate), "ann");
+  ASSERT_TRUE(identity(pair.certificate));
+  EXPECT_EQ(identity(pair.certificate)->name, "ann");
   EXPECT_EQ(pair.certificate, read_text_file(folder / "ann.pem"));
   EXPECT_EQ(pair.key, read_text_file(folder / "ann.key"));
   EXPECT_EQ(load_authority(folder / "ca.pem"), read_text_file(folder / "ca.pem"));
@@ -163,16 +164,25 @@ TEST_F(Certificates, that_do_not_work_are_not_loaded) {
 }
 
 TEST_F(Certificates, name_one_or_nobody) {
-  EXPECT_EQ(common_name("no certificate"), std::nullopt);
+  EXPECT_EQ(identity("no certificate"), std::nullopt);
   const auto named = [&](const std::string& subject) {
     openssl({"req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
              subject, "-keyout", "some.key", "-out", "some.pem"});
     load_key_pair(folder / "some.pem", folder / "some.key");  // a server needs no name
-    return common_name(read_text_file(folder / "some.pem"));
+    return identity(read_text_file(folder / "some.pem"));
   };
   EXPECT_EQ(named("/O=nameless"), std::nullopt);
-  EXPECT_EQ(named("/CN=ann/O=here"), "ann");
   EXPECT_EQ(named("/CN=ann/CN=bob"), std::nullopt);
+  ASSERT_TRUE(named("/CN=ann/O=here"));
+  EXPECT_EQ(identity(read_text_file(folder / "some.pem"))->name, "ann");
+}
+
+TEST_F(Certificates, have_the_key_that_openssl_sees) {
+  make_ca(folder.path(), 30);
+  make_worker_certificate(folder.path(), "ann", 20);
+  openssl({"pkey", "-in", "ann.key", "-pubout", "-outform", "DER", "-out", "public.der"});
+  const std::string sum = openssl({"dgst", "-sha256", "-r", "public.der"}).substr(0, 64);
+  EXPECT_EQ(identity(read_text_file(folder / "ann.pem"))->key, "sha256:" + sum);
 }
 
 TEST_F(Certificates, of_an_authority_that_has_expired_are_of_no_use) {

@@ -27,9 +27,10 @@ using Stream = grpc::ClientReaderWriter<v1::FromWorker, v1::ToWorker>;
 using Clock = std::chrono::system_clock;  // gRPC's deadlines use this clock
 using std::chrono::milliseconds;
 
-std::shared_ptr<grpc::ChannelCredentials> credentials(const VoteClientOptions& options) {
-  if (!options.keys) return grpc::InsecureChannelCredentials();
-  return grpc::SslCredentials({options.authority, options.keys->key, options.keys->certificate});
+std::shared_ptr<grpc::ChannelCredentials> credentials(const std::optional<KeyPair>& keys,
+                                                      const std::string& authority) {
+  if (!keys) return grpc::InsecureChannelCredentials();
+  return grpc::SslCredentials({authority, keys->key, keys->certificate});
 }
 
 grpc::ChannelArguments channel_arguments() {
@@ -63,11 +64,15 @@ class VoteClient::Impl {
       : address_(connect_address(options.connect, options.keys.has_value())),
         tls_(options.keys.has_value()),
         read_ahead_(options.read_ahead) {
-    channel_ = grpc::CreateCustomChannel(address_.text(), credentials(options), channel_arguments());
-    stub_ = v1::Vote::NewStub(channel_);
+    open_channel(options.keys, options.authority);
   }
 
   ~Impl() { end(); }
+
+  void renew(const KeyPair& keys, const std::string& authority) {
+    end();
+    open_channel(keys, authority);
+  }
 
   bool begin(double seconds) {
     end();
@@ -138,6 +143,11 @@ class VoteClient::Impl {
   }
 
  private:
+  void open_channel(const std::optional<KeyPair>& keys, const std::string& authority) {
+    channel_ = grpc::CreateCustomChannel(address_.text(), credentials(keys, authority), channel_arguments());
+    stub_ = v1::Vote::NewStub(channel_);
+  }
+
   /// Runs in a thread of its own. It always reads to the end, because gRPC gives the status only then.
   void read() {
     for (v1::ToWorker message; stream_->Read(&message);) {
@@ -200,11 +210,13 @@ class VoteClient::Impl {
                           "by the server's --client-ca, and not expired?",
                           at)};
     std::string text = fmt::format("no connection to the server at {}: {}", at, one_line(why));
-    // With TLS 1.3 the client is done before the server checks its certificate. If that is refused, the
-    // client only sees the connection close.
+    // With TLS 1.3 the client is done before the server checks its certificate and its name. If one of them
+    // is refused, the client only sees the connection close.
     if (contains(why, "Socket closed") || contains(why, "reset") || contains(why, "Broken pipe"))
-      text += tls_ ? "; if this persists: is this worker's certificate signed by the server's --client-ca?"
-                   : "; if this persists: does the server want TLS (--cert, --key, --ca)?";
+      return {Kind::hung_up,
+              text + (tls_ ? "; if this persists: is this worker's name on the server's allow-list, and is "
+                             "this worker's certificate signed by the server's --client-ca?"
+                           : "; if this persists: does the server want TLS (--cert, --key, --ca)?")};
     return {Kind::lost, text};
   }
 
@@ -257,6 +269,7 @@ class VoteClient::Impl {
 VoteClient::VoteClient(const VoteClientOptions& options) : impl_(std::make_unique<Impl>(options)) {}
 VoteClient::~VoteClient() = default;
 
+void VoteClient::renew(const KeyPair& keys, const std::string& authority) { impl_->renew(keys, authority); }
 bool VoteClient::begin(double seconds) { return impl_->begin(seconds); }
 bool VoteClient::send(const v1::FromWorker& message) { return impl_->send(message); }
 bool VoteClient::receive(v1::ToWorker& message) { return impl_->receive(message); }

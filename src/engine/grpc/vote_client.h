@@ -29,6 +29,7 @@ struct SessionEnd {
   enum class Kind {
     done,     // the server said goodbye
     lost,     // the network, or the server, went away: try again
+    hung_up,  // the same, but the server closed the connection in the handshake: it may not want this worker
     refused,  // the server does not want this worker, or TLS failed: trying again changes nothing
   };
   Kind kind = Kind::lost;
@@ -41,6 +42,10 @@ class VoteClient {
   /// is no TLS.
   explicit VoteClient(const VoteClientOptions& options);
   ~VoteClient();
+
+  /// Uses these certificates from now on, for new connections. Ends the session, if any. REQUIRES: it was
+  /// made with TLS.
+  void renew(const KeyPair& keys, const std::string& authority);
 
   /// Begins a new session and ends the old one, if any. Waits at most `seconds` for the connection. If it
   /// returns false, end() says why.

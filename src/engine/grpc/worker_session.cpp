@@ -25,6 +25,7 @@ constexpr std::uint32_t kProtocol = 2;
 constexpr double kConnectSeconds = 5;
 constexpr double kFirstPause = 0.1;  // seconds between two attempts to connect; doubles up to kLongestPause
 constexpr double kLongestPause = 2;
+constexpr int kMostHangUps = 3;  // attempts to connect, of kConnectSeconds each, before the first session
 constexpr const char* kOtherVersion = "run the same signvote on both sides";
 
 VoteClientOptions client_options(const WorkerSessionOptions& options) {
@@ -113,6 +114,8 @@ class WorkerSession::Impl {
   /// Tries once to begin a session, up to the welcome. If that fails, pauses before the next attempt.
   void connect() {
     assert(!joined_);
+    if (options_.renew && options_.renew(options_))
+      client_.renew({options_.certificate, options_.key}, options_.authority);
     if (client_.begin(std::min(kConnectSeconds, options_.give_up_seconds)) && client_.send(hello()) &&
         client_.receive(message_)) {
       last_contact_ = Clock::now();
@@ -141,6 +144,9 @@ class WorkerSession::Impl {
     const SessionEnd end = client_.end();
     if (stopped()) return;
     if (end.kind == SessionEnd::Kind::refused) throw EngineError(end.text);
+    // A server that does not want a worker's certificate or name says so by hanging up, and can say no more.
+    hang_ups_ = end.kind == SessionEnd::Kind::hung_up ? hang_ups_ + 1 : 0;
+    if (!known_ && hang_ups_ == kMostHangUps) throw EngineError(end.text);
     if (seconds_since(last_contact_) > options_.give_up_seconds)
       throw EngineError(fmt::format("no server at {} for {:.0f} seconds: {}", options_.connect,
                                     options_.give_up_seconds, end.text));
@@ -212,7 +218,7 @@ class WorkerSession::Impl {
     voted_ = false;
   }
 
-  const WorkerSessionOptions options_;
+  WorkerSessionOptions options_;
   VoteClient client_;
   v1::ToWorker message_;  // received last
   JoinedRun run_;
@@ -229,6 +235,7 @@ class WorkerSession::Impl {
 
   Clock::time_point last_contact_ = Clock::now();
   double pause_ = kFirstPause;
+  int hang_ups_ = 0;          // one after the other
   std::string last_problem_;  // so that it is logged once and not at every attempt
 
   std::mutex mutex_;  // guards all below
