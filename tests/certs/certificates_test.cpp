@@ -177,6 +177,35 @@ TEST_F(Certificates, name_one_or_nobody) {
   EXPECT_EQ(identity(read_text_file(folder / "some.pem"))->name, "ann");
 }
 
+TEST_F(Certificates, are_read_again_when_they_change_and_work) {
+  make_ca(folder.path(), 30);
+  make_worker_certificate(folder.path(), "ann", 20);
+  TlsFiles files(folder / "ann.pem", folder / "ann.key", folder / "ca.pem");
+  const KeyPair before = files.keys();
+  EXPECT_EQ(files.authority(), read_text_file(folder / "ca.pem"));
+  EXPECT_FALSE(files.reload());
+  make_worker_certificate(folder.path(), "bob", 20);
+  fs::rename(folder / "bob.pem", folder / "ann.pem");
+  refuses<DataError>([&] { files.reload(); }, "is not that of the certificate");
+  EXPECT_FALSE(files.reload()) << "told once";
+  EXPECT_EQ(files.keys().certificate, before.certificate);
+  fs::rename(folder / "bob.key", folder / "ann.key");
+  EXPECT_TRUE(files.reload());
+  EXPECT_FALSE(files.reload());
+  EXPECT_EQ(identity(files.keys().certificate)->name, "bob");
+  EXPECT_EQ(files.keys().key, read_text_file(folder / "ann.key"));
+  fs::rename(folder / "ca.pem", folder / "away.pem");
+  refuses<DataError>([&] { files.reload(); }, "ca.pem");
+  EXPECT_FALSE(files.reload());
+  EXPECT_EQ(files.authority(), read_text_file(folder / "away.pem"));
+  fs::rename(folder / "away.pem", folder / "ca.pem");
+  EXPECT_TRUE(files.reload()) << "it is back: used anew, though it is the same";
+  make_ca(folder / "other", 30);
+  fs::rename(folder / "other/ca.pem", folder / "ca.pem");
+  EXPECT_TRUE(files.reload());
+  EXPECT_EQ(files.authority(), read_text_file(folder / "ca.pem"));
+}
+
 TEST_F(Certificates, have_the_key_that_openssl_sees) {
   make_ca(folder.path(), 30);
   make_worker_certificate(folder.path(), "ann", 20);

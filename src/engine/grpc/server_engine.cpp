@@ -184,6 +184,12 @@ class ServerEngine : public Engine {
       desk_->report_refusals();
       bool news = desk_->reload_allow_list();
       if (news) compare_allow_list();
+      // A session that ends leaves its connection, which could go on without a session. Only a new server has
+      // none, and those who are on the list come back.
+      if (news && options_.listen.keys && desk_->shut_somebody_out()) {
+        listen_again();
+        options_.log("listens anew, because the allow-list shuts somebody out");
+      }
       for (const MemberRecord& member : desk_->newcomers()) {
         journal_->append(member);
         if (desk_->confirm(member)) tally_.forget(member.worker);

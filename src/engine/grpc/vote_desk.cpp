@@ -500,6 +500,10 @@ bool VoteDesk::reload_allow_list() {
   }
   {
     const std::lock_guard lock(mutex_);
+    shut_out_ = !std::ranges::all_of(allowed_, [this](const auto& entry) {
+      const auto now = allow_list_.workers().find(entry.first);
+      return now != allow_list_.workers().end() && now->second == entry.second;
+    });
     allowed_ = allow_list_.workers();
   }
   log_("the allow-list was changed");

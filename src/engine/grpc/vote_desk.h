@@ -101,6 +101,8 @@ class VoteDesk : public Desk {
   /// Reads the allow-list again and sends away those that are no longer on it, or have another key there.
   /// Returns true if it changed.
   bool reload_allow_list();
+  /// True if the last change of the list took a name off it, or gave it another slot or key.
+  bool shut_somebody_out() const { return shut_out_; }
   /// To be called now and then: tells the log of refusals that it left out.
   void report_refusals() { refusals_.look(Clock::now()); }
   /// How many may join.
@@ -148,7 +150,8 @@ class VoteDesk : public Desk {
   AuditLog& audit_;
   std::function<void(const std::string&)> log_;
   RefusalLog refusals_;
-  AllowList allow_list_;  // only the server's thread uses it after the start
+  AllowList allow_list_;   // only the server's thread uses it after the start
+  bool shut_out_ = false;  // likewise
 
   // Guards all below. While it is held no file is read, no ballot decoded, no round decided.
   std::mutex mutex_;

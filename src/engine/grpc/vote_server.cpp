@@ -138,7 +138,10 @@ class VoteServer::Impl final : public RawService {
       closing_ = true;
     }
     door_->close();
-    for (const auto& connection : connections_.all()) connection->shut_down();
+    for (const auto& connection : connections_.all()) {
+      connection->end_if_unwanted();  // those are told why
+      connection->shut_down();
+    }
     server_->Shutdown(std::chrono::system_clock::now() + kGrace);
     connections_.wait_until_empty();
     {
