@@ -31,7 +31,10 @@ struct WorkerSessionOptions {
   std::string connect;      // HOST:PORT
   std::string certificate;  // PEM, as are key and authority; all empty: without TLS, on loopback only
   std::string key;
-  std::string authority;                        // who signs the server's certificate
+  std::string authority;  // who signs the server's certificate
+  /// Called before every attempt to connect: may replace these three, and returns true if it has. May be
+  /// empty.
+  std::function<bool(WorkerSessionOptions&)> renew;
   std::string name;                             // who this is, without TLS; else the certificate says it
   std::string program;                          // its name and version, for the server's log
   double give_up_seconds = 600;                 // without a word from the server

@@ -2,8 +2,13 @@
 
 #include <openssl/x509.h>
 
+#include <span>
+#include <utility>
+
 #include "base/files.h"
+#include "base/sha256.h"
 #include "certs/openssl.h"
+#include "signvote/error.h"
 
 namespace signvote {
 
@@ -34,7 +39,35 @@ std::string load_authority(const fs::path& file) {
   return pem;
 }
 
-std::optional<std::string> common_name(const std::string& pem) {
+TlsFiles::TlsFiles(fs::path certificate, fs::path key, fs::path authority)
+    : certificate_file_(std::move(certificate)),
+      key_file_(std::move(key)),
+      authority_file_(std::move(authority)) {
+  load();
+  seen_ = keys_.certificate + keys_.key + authority_;
+}
+
+void TlsFiles::load() {
+  KeyPair keys = load_key_pair(certificate_file_, key_file_);
+  authority_ = load_authority(authority_file_);
+  keys_ = std::move(keys);
+}
+
+bool TlsFiles::reload() {
+  std::string now;
+  for (const fs::path& file : {certificate_file_, key_file_, authority_file_}) {
+    try {
+      now += read_text_file(file);
+    } catch (const DataError&) {  // load() says so
+    }
+  }
+  if (now == seen_) return false;
+  seen_ = now;
+  load();
+  return true;
+}
+
+std::optional<Identity> identity(const std::string& pem) {
   const Certificate certificate = next_certificate(reader(pem));
   if (!certificate) return std::nullopt;
   const X509_NAME* subject = ::X509_get_subject_name(certificate.get());
@@ -44,9 +77,15 @@ std::optional<std::string> common_name(const std::string& pem) {
   const int size =
       ::ASN1_STRING_to_UTF8(&text, ::X509_NAME_ENTRY_get_data(::X509_NAME_get_entry(subject, at)));
   if (size < 0) return std::nullopt;
-  std::string name(reinterpret_cast<const char*>(text), static_cast<std::size_t>(size));
+  Identity owner;
+  owner.name.assign(reinterpret_cast<const char*>(text), static_cast<std::size_t>(size));
   ::OPENSSL_free(text);
-  return name;
+  unsigned char* key = nullptr;
+  const int key_size = ::i2d_X509_PUBKEY(::X509_get_X509_PUBKEY(certificate.get()), &key);
+  check(key_size > 0, "write a public key");
+  owner.key = "sha256:" + sha256_hex(std::as_bytes(std::span(key, static_cast<std::size_t>(key_size))));
+  ::OPENSSL_free(key);
+  return owner;
 }
 
 }  // namespace signvote

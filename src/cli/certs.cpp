@@ -5,7 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "base/files.h"
 #include "certs/authority.h"
+#include "certs/certificates.h"
 #include "cli/commands.h"
 
 namespace signvote::cli {
@@ -42,7 +44,9 @@ int server(const CertsFlags& flags) {
 int worker(const CertsFlags& flags) {
   for (const std::string& name : flags.names) {
     make_worker_certificate(flags.folder, name, flags.days);
-    print_written(flags, name, fmt::format("the worker {}'s, for {} days", name, flags.days));
+    const auto owner = identity(read_text_file(flags.folder / (name + ".pem")));
+    print_written(flags, name,
+                  fmt::format("the worker {}'s, for {} days; its key is {}", name, flags.days, owner->key));
   }
   return 0;
 }

@@ -33,16 +33,10 @@ struct EvalCommand {
   bool json = false;
 };
 
-/// Without keys: no TLS.
-struct Tls {
-  std::optional<KeyPair> keys;
-  std::string authority;  // PEM: who signs the other side's certificates
-};
-
 struct ServerCommand {
-  TrainConfig config;  // its `out` is the state folder
-  std::string listen;  // HOST:PORT
-  Tls tls;
+  TrainConfig config;                          // its `out` is the state folder
+  std::string listen;                          // HOST:PORT
+  std::optional<TlsFiles> tls;                 // none: without TLS
   std::optional<std::filesystem::path> allow;  // see allow_list.h
   std::uint32_t quorum = 0;                    // 0: all workers
   double deadline_seconds = 0;                 // 0: a round closes as soon as the quorum has voted
@@ -52,8 +46,8 @@ struct ServerCommand {
 };
 
 struct WorkerCommand {
-  std::string connect;  // HOST:PORT
-  Tls tls;
+  std::string connect;                 // HOST:PORT
+  std::optional<TlsFiles> tls;         // none: without TLS
   std::string name;                    // only without TLS; else the certificate's
   std::string data;                    // the data set's folder; empty: the cache
   std::uint32_t threads = 0;           // 0: one per core

@@ -48,7 +48,7 @@ struct ServerFlags {
     command.config = read_settings();
     command.tls = tls.read();
     command.listen = listen;
-    command.metrics_port = read_metrics_port(listen_address(listen, command.tls.keys.has_value()).port);
+    command.metrics_port = read_metrics_port(listen_address(listen, command.tls.has_value()).port);
     const std::uint32_t workers = *command.config.workers;
     if (!quorum.empty()) command.quorum = parse_quorum(quorum, workers);
     if (!deadline.empty()) {

@@ -17,19 +17,19 @@ void TlsFlags::add_to(CLI::App& command, const std::string& whose) {
   command.add_flag("--insecure", insecure, "No TLS; only on loopback addresses");
 }
 
-Tls TlsFlags::read() const {
+std::optional<TlsFiles> TlsFlags::read() const {
   if (insecure) {
     if (!certificate.empty() || !key.empty() || !authority.empty())
       throw ConfigError(fmt::format(
           "--insecure does without --cert, --key and {}; leave one or the other out", authority_flag));
-    return {};
+    return std::nullopt;
   }
   if (certificate.empty() || key.empty() || authority.empty())
     throw ConfigError(
         fmt::format("--cert, --key and {} are needed (signvote certs --help shows how to make them); on a "
                     "loopback address --insecure does without",
                     authority_flag));
-  return {load_key_pair(certificate, key), load_authority(authority)};
+  return TlsFiles(certificate, key, authority);
 }
 
 }  // namespace signvote::cli

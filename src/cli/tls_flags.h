@@ -22,9 +22,9 @@ struct TlsFlags {
   /// `whose` certificates the authority signs: "the workers'".
   void add_to(CLI::App& command, const std::string& whose);
 
-  /// Reads and checks the files. Throws ConfigError if not all of them are given and --insecure is not
-  /// either.
-  Tls read() const;
+  /// Reads and checks the files; none if --insecure is given. Throws ConfigError if neither that nor all of
+  /// them are.
+  std::optional<TlsFiles> read() const;
 };
 
 }  // namespace signvote::cli

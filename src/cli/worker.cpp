@@ -32,10 +32,10 @@ struct WorkerFlags {
       throw ConfigError("--insecure needs a --name, because there is no certificate that tells it");
     if (!tls.insecure && !name.empty())
       throw ConfigError("--name is only for --insecure, because the certificate tells it; leave it out");
-    if (command.tls.keys && !common_name(command.tls.keys->certificate))
+    if (command.tls && !identity(command.tls->keys().certificate))
       throw DataError(fmt::format("the certificate '{}' must have one common name (CN), the worker's name",
                                   tls.certificate));
-    connect_address(connect, command.tls.keys.has_value());  // throws if it makes no sense
+    connect_address(connect, command.tls.has_value());  // throws if it makes no sense
     command.connect = connect;
     command.name = name;
     command.data = data;

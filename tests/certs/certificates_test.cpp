@@ -76,7 +76,8 @@ TEST_F(Certificates, are_read_back) {
   make_ca(folder.path(), 30);
   make_worker_certificate(folder.path(), "ann", 20);
   const KeyPair pair = load_key_pair(folder / "ann.pem", folder / "ann.key");
-  EXPECT_EQ(common_name(pair.certificate), "ann");
+  ASSERT_TRUE(identity(pair.certificate));
+  EXPECT_EQ(identity(pair.certificate)->name, "ann");
   EXPECT_EQ(pair.certificate, read_text_file(folder / "ann.pem"));
   EXPECT_EQ(pair.key, read_text_file(folder / "ann.key"));
   EXPECT_EQ(load_authority(folder / "ca.pem"), read_text_file(folder / "ca.pem"));
@@ -163,16 +164,54 @@ TEST_F(Certificates, that_do_not_work_are_not_loaded) {
 }
 
 TEST_F(Certificates, name_one_or_nobody) {
-  EXPECT_EQ(common_name("no certificate"), std::nullopt);
+  EXPECT_EQ(identity("no certificate"), std::nullopt);
   const auto named = [&](const std::string& subject) {
     openssl({"req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
              subject, "-keyout", "some.key", "-out", "some.pem"});
     load_key_pair(folder / "some.pem", folder / "some.key");  // a server needs no name
-    return common_name(read_text_file(folder / "some.pem"));
+    return identity(read_text_file(folder / "some.pem"));
   };
   EXPECT_EQ(named("/O=nameless"), std::nullopt);
-  EXPECT_EQ(named("/CN=ann/O=here"), "ann");
   EXPECT_EQ(named("/CN=ann/CN=bob"), std::nullopt);
+  ASSERT_TRUE(named("/CN=ann/O=here"));
+  EXPECT_EQ(identity(read_text_file(folder / "some.pem"))->name, "ann");
+}
+
+TEST_F(Certificates, are_read_again_when_they_change_and_work) {
+  make_ca(folder.path(), 30);
+  make_worker_certificate(folder.path(), "ann", 20);
+  TlsFiles files(folder / "ann.pem", folder / "ann.key", folder / "ca.pem");
+  const KeyPair before = files.keys();
+  EXPECT_EQ(files.authority(), read_text_file(folder / "ca.pem"));
+  EXPECT_FALSE(files.reload());
+  make_worker_certificate(folder.path(), "bob", 20);
+  fs::rename(folder / "bob.pem", folder / "ann.pem");
+  refuses<DataError>([&] { files.reload(); }, "is not that of the certificate");
+  EXPECT_FALSE(files.reload()) << "told once";
+  EXPECT_EQ(files.keys().certificate, before.certificate);
+  fs::rename(folder / "bob.key", folder / "ann.key");
+  EXPECT_TRUE(files.reload());
+  EXPECT_FALSE(files.reload());
+  EXPECT_EQ(identity(files.keys().certificate)->name, "bob");
+  EXPECT_EQ(files.keys().key, read_text_file(folder / "ann.key"));
+  fs::rename(folder / "ca.pem", folder / "away.pem");
+  refuses<DataError>([&] { files.reload(); }, "ca.pem");
+  EXPECT_FALSE(files.reload());
+  EXPECT_EQ(files.authority(), read_text_file(folder / "away.pem"));
+  fs::rename(folder / "away.pem", folder / "ca.pem");
+  EXPECT_TRUE(files.reload()) << "it is back: used anew, though it is the same";
+  make_ca(folder / "other", 30);
+  fs::rename(folder / "other/ca.pem", folder / "ca.pem");
+  EXPECT_TRUE(files.reload());
+  EXPECT_EQ(files.authority(), read_text_file(folder / "ca.pem"));
+}
+
+TEST_F(Certificates, have_the_key_that_openssl_sees) {
+  make_ca(folder.path(), 30);
+  make_worker_certificate(folder.path(), "ann", 20);
+  openssl({"pkey", "-in", "ann.key", "-pubout", "-outform", "DER", "-out", "public.der"});
+  const std::string sum = openssl({"dgst", "-sha256", "-r", "public.der"}).substr(0, 64);
+  EXPECT_EQ(identity(read_text_file(folder / "ann.pem"))->key, "sha256:" + sum);
 }
 
 TEST_F(Certificates, of_an_authority_that_has_expired_are_of_no_use) {

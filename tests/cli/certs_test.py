@@ -34,7 +34,7 @@ class Certs(Case):
         self.assertIn("825 days, as localhost, ::1", result.stdout)
         result = self.succeed("certs", "worker", self.folder, "--name", "ann", "--name", "bob", "--days", 7)
         self.assertEqual(len(result.stdout.splitlines()), 2)
-        self.assertIn("bob.key: the worker bob's, for 7 days", result.stdout)
+        self.assertRegex(result.stdout, r"bob.key: the worker bob's, for 7 days; its key is sha256:[0-9a-f]{64}\n")
 
     def test_certificates_last_as_many_days_as_asked(self):
         self.succeed("certs", "new-ca", self.folder, "--days", 30)

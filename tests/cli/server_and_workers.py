@@ -76,6 +76,7 @@ class Program:
         self.log = folder / f"{name}.log"
         self.process = None
         self.lives = 0
+        self.errors = None  # another file for its stderr
         self._prefix = list(prefix)  # e.g. a lab's ["ip", "netns", "exec", ...]
 
     def arguments(self):
@@ -89,7 +90,7 @@ class Program:
                 env=ENVIRONMENT,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
-                stderr=log,
+                stderr=log if self.errors is None else self.errors,
             )
         self.lives += 1
         return self

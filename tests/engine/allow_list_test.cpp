@@ -55,7 +55,19 @@ TEST_F(AllowLists, say_who_is_who) {
   EXPECT_EQ(list("alice = 2\n").find("alice"), 2U) << "not every place need be given to somebody";
 }
 
+TEST_F(AllowLists, may_pin_a_key) {
+  const std::string key = "sha256:" + std::string(64, 'a');
+  AllowList allowed = list("alice = { worker = 2, key = \"" + key + "\" }\nbob = 0\n");
+  EXPECT_EQ(allowed.workers().at("alice"), (AllowedWorker{2, key}));
+  EXPECT_EQ(allowed.workers().at("bob"), (AllowedWorker{0, ""}));
+  write("bob = 0\n[alice]\nworker = 2\nkey = \"" + key + "\"\n");
+  EXPECT_FALSE(allowed.reload()) << "the same in other words";
+  write("alice = 2\nbob = 0\n");
+  EXPECT_TRUE(allowed.reload()) << "another key, or none, is a change";
+}
+
 TEST_F(AllowLists, that_make_no_sense_are_refused_with_their_line) {
+  const std::string key = "sha256:" + std::string(64, 'a');
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"alice = = 0\n", "allow.toml:1: "},
       {"alice\n", "allow.toml:1: "},
@@ -71,6 +83,16 @@ TEST_F(AllowLists, that_make_no_sense_are_refused_with_their_line) {
       {"bob.example = 0\n", "'bob' must be"},
       {"[workers]\nalice = 0\n", "'workers' must be"},
       {"alice = 1\n\nbob = 1\n", "allow.toml:3: worker 1 is given to two names"},
+      {"alice = {}\n", "'alice' must be"},
+      {"alice = { worker = 1 }\n", "{ worker = NUMBER, key = \"sha256:...\" }"},
+      {"alice = { key = \"" + key + "\" }\n", "'alice' must be"},
+      {"alice = { worker = 3, key = \"" + key + "\" }\n", "from 0 to 2"},
+      {"alice = { worker = 1, key = \"" + key + "b\" }\n", "'alice' must be"},
+      {"alice = { worker = 1, key = \"" + key.substr(7) + "\" }\n", "'alice' must be"},
+      {"alice = { worker = 1, key = \"sha256:" + std::string(64, 'A') + "\" }\n", "'alice' must be"},
+      {"alice = { worker = 1, key = 7 }\n", "'alice' must be"},
+      {"alice = { worker = 1, key = \"" + key + "\", kye = 1 }\n", "'alice' must be"},
+      {"alice = { worker = 0, key = \"" + key + "\" }\nbob = 0\n", "worker 0 is given to two names"},
       {"", "names nobody"},
       {"# nobody yet\n", "names nobody"},
       {std::string("\x7f\x45LF\0\1\2", 7), "allow.toml:1: "},

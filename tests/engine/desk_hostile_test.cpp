@@ -338,6 +338,48 @@ TEST(HostileWorkers, are_who_their_certificate_says) {
   EXPECT_EQ(ann.take_verdict(), 1U);
 }
 
+TEST(HostileWorkers, that_are_not_on_the_list_are_refused_in_the_handshake) {
+  DeskHouse house({.workers = 2, .tls = true, .allow = "ann = 0\nbob = 1\n"});
+  VoteClient carol(client_options(*house.server, "carol"));
+  std::jthread patient([&carol] { EXPECT_FALSE(carol.begin(kConnectSeconds)); });
+  EXPECT_TRUE(eventually([&] { return house.refusals()["unknown_worker"] >= 1; }));
+  carol.cancel();
+  patient.join();
+  ASSERT_GE(house.log("'carol' is not on the server's allow-list (unknown_worker)").size(), 1U);
+  EXPECT_NE(house.log("unknown_worker")[0].find("refused 127.0.0.1"), std::string::npos);
+}
+
+TEST(HostileWorkers, with_anothers_key_are_refused_and_sent_away) {
+  const std::string anns = identity(certificates().pair("ours", "ann").certificate)->key;
+  const std::string pinned = "ann = { worker = 0, key = \"" + anns + "\" }\nbob = 1\n";
+  DeskHouse house({.workers = 2, .tls = true, .allow = pinned});
+  DeskWorker ann(house, "", certificates().pair("ours", "ann"));
+  DeskWorker bob(house, "", certificates().pair("ours", "bob"));
+  for (DeskWorker* worker : {&ann, &bob}) worker->call();
+  house.admit(2);
+  ann.welcomed();
+  bob.welcomed();
+  ASSERT_TRUE(eventually([&] { return house.metric("signvote_workers_connected") == 2; }));
+
+  const std::string other = "sha256:" + std::string(64, '0');
+  EXPECT_EQ(house.desk->admit({"ann", anns}), std::nullopt);
+  EXPECT_EQ(house.desk->admit({"ann", other}).value().reason, "wrong_key");
+  EXPECT_EQ(house.desk->admit({"bob", other}), std::nullopt) << "no key is pinned";
+  house.set_allowed("ann = { worker = 0, key = \"" + other + "\" }\nbob = 1\n");
+  EXPECT_TRUE(house.desk->reload_allow_list());
+  house.server->wake();
+  EXPECT_EQ(ann.ended().kind, Kind::refused);
+  EXPECT_EQ(house.refusals(), (Refusals{{"wrong_key", 1}}));
+  EXPECT_TRUE(eventually([&] { return house.metric("signvote_workers_connected") == 1; }));
+}
+
+TEST(HostileWorkers, that_connect_again_and_again_are_refused_for_a_while) {
+  DeskHouse house({.workers = 2, .allow = "ann = 0\nbob = 1\n"});
+  int admitted = 0;
+  while (!house.desk->admit({"ann", ""})) ASSERT_LT(++admitted, 1000000);
+  EXPECT_EQ(house.desk->admit({"bob", ""}), std::nullopt) << "the others are not";
+}
+
 TEST(HostileWorkers, without_our_certificates_get_no_session) {
   DeskHouse house({.workers = 2, .tls = true, .allow = "ann = 0\nbob = 1\n"});
   VoteClientOptions options = client_options(*house.server);

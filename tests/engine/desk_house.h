@@ -63,7 +63,7 @@ class DeskHouse {
     desk = std::make_unique<VoteDesk>(
         desk_options(), *box, *journal,
         AllowList(options.allow ? std::optional(folder / "allow.toml") : std::nullopt, options.workers),
-        owners, metrics, [this](const std::string& line) {
+        owners, metrics, audit, [this](const std::string& line) {
           const std::lock_guard lock(log_mutex_);
           log_.push_back(line);
         });
@@ -232,6 +232,7 @@ class DeskHouse {
   std::map<std::uint32_t, SignVector> votes;  // in the open round, by honest workers
   std::unique_ptr<BallotBox> box;
   Metrics metrics;
+  AuditLog audit{folder / "audit.log", [](const std::string& line) { ADD_FAILURE() << line; }};
   std::unique_ptr<Journal> journal;
   std::unique_ptr<VoteDesk> desk;
   std::unique_ptr<VoteServer> server;

@@ -30,7 +30,7 @@ void enter(DeskWorker& worker) {
 /// A session whose calls are the test's own, so that it is asked when the test wants: a connection asks again
 /// whenever a message has left, of which the worker that reads it cannot tell whether the server knows.
 std::unique_ptr<Session> join(DeskHouse& house, const std::string& name) {
-  return std::get<std::unique_ptr<Session>>(house.desk->join(name, "here", hello(name).hello()));
+  return std::get<std::unique_ptr<Session>>(house.desk->join({name, ""}, "here", hello(name).hello()));
 }
 
 TEST(Desk, welcomes_with_all_that_a_worker_needs) {
@@ -342,7 +342,7 @@ TEST(Desk, goes_on_after_a_restart) {
   house.journal->replay([&](const JournalEvent& event) { replay.take(event); });
   house.desk =
       std::make_unique<VoteDesk>(house.desk_options(), *house.box, *house.journal, AllowList(std::nullopt, 3),
-                                 replay.owners(), house.metrics, [](const std::string&) {});
+                                 replay.owners(), house.metrics, house.audit, [](const std::string&) {});
   house.server = std::make_unique<VoteServer>(DeskHouse::plain_options(), *house.desk);
   DeskWorker first(house, "worker-0"), second(house, "worker-1");
   const v1::Welcome welcome = first.join(2);

@@ -121,8 +121,16 @@ class FakeDesk : public Desk {
     Refusal refusal;
   };
 
-  std::variant<std::unique_ptr<Session>, Refusal> join(const std::string& name, const std::string& peer,
+  std::optional<Refusal> admit(const Identity& who) override {
+    const std::lock_guard lock(mutex_);
+    admitted_.push_back(who);
+    const auto turned_away = in_the_handshake.find(who.name);
+    return turned_away == in_the_handshake.end() ? std::nullopt : std::optional(turned_away->second);
+  }
+
+  std::variant<std::unique_ptr<Session>, Refusal> join(const Identity& who, const std::string& peer,
                                                        const v1::Hello&) override {
+    const std::string& name = who.name;
     const std::lock_guard lock(mutex_);
     if (auto turned_away = at_the_door.find(name); turned_away != at_the_door.end())
       return turned_away->second;
@@ -180,7 +188,15 @@ class FakeDesk : public Desk {
     return handed_out_;
   }
 
-  std::map<std::string, Refusal> at_the_door;  // set before anybody comes
+  /// Who was asked for in a handshake, refused or not.
+  std::vector<Identity> seen_in_handshakes() {
+    const std::lock_guard lock(mutex_);
+    return admitted_;
+  }
+
+  // By name; set before anybody comes.
+  std::map<std::string, Refusal> in_the_handshake;
+  std::map<std::string, Refusal> at_the_door;
   std::function<std::optional<Refusal>(const std::string& name, const v1::Ballot&)>
       on_ballot;                      // under the lock
   std::function<void()> on_hand_out;  // likewise, with every message
@@ -229,6 +245,7 @@ class FakeDesk : public Desk {
   std::map<std::string, Refusal> to_be_ended_;
   std::vector<Refused> refused_;
   std::vector<std::string> peers_;
+  std::vector<Identity> admitted_;
   int sessions_ = 0;
   int handed_out_ = 0;
 

@@ -58,6 +58,21 @@ class VoteStrangers : public testing::Test {
     return client.end();
   }
 
+  /// Refused in the handshake: the desk is told why, and from where; the worker sees that it is hung up on.
+  void turned_away(const VoteClientOptions& options, FakeDesk& desk, const std::string& reason,
+                   const std::string& says) {
+    VoteClient client(options);
+    std::jthread patient([&client] { EXPECT_FALSE(client.begin(kConnectSeconds)); });
+    const bool told = desk.wait_for_refusals(1);
+    client.cancel();
+    patient.join();
+    ASSERT_TRUE(told);
+    const FakeDesk::Refused refused = desk.refusals()[0];
+    EXPECT_EQ(refused.refusal.reason, reason);
+    expect_text(refused.refusal.text, says);
+    EXPECT_TRUE(refused.peer.starts_with("127.0.0.1")) << refused.peer;
+  }
+
   void expect_text(const std::string& text, const std::string& words) {
     EXPECT_NE(text.find(words), std::string::npos) << "'" << text << "' lacks '" << words << "'";
     EXPECT_EQ(text.find('\n'), std::string::npos) << text;
@@ -105,16 +120,21 @@ TEST_F(VoteStrangers, have_one_name) {
     VoteServer server(server_options(), desk);
     VoteClientOptions options = client_options(server);
     options.keys = {read_text_file(folder / "pem"), read_text_file(folder / "key")};
-    VoteClient client(options);
-    ASSERT_TRUE(client.begin(kConnectSeconds)) << client.end().text;
-    client.send(hello("ann"));
-    v1::ToWorker answer;
-    EXPECT_FALSE(client.receive(answer));
-    EXPECT_EQ(client.end().kind, Kind::refused);
-    expect_text(client.end().text, "exactly one common name");
-    ASSERT_EQ(desk.refusals().size(), 1U);
-    EXPECT_EQ(desk.refusals()[0].refusal.reason, "no_name");
+    turned_away(options, desk, "no_name", "exactly one common name");
+    EXPECT_TRUE(desk.seen_in_handshakes().empty());
   }
+}
+
+TEST_F(VoteStrangers, whom_the_desk_does_not_know_are_refused_in_the_handshake) {
+  FakeDesk desk;
+  const Refusal unknown{Refusal::Kind::not_allowed, "unknown_worker", "'bob' is {not} on: the list"};
+  desk.in_the_handshake["bob"] = unknown;
+  VoteServer server(server_options(), desk);
+  turned_away(client_options(server, "bob"), desk, unknown.reason, unknown.text);
+  EXPECT_EQ(desk.seen_in_handshakes().front(), identity(certificates().pair("ours", "bob").certificate));
+  EXPECT_TRUE(desk.peers().empty());
+  TestWorker ann(server);
+  EXPECT_EQ(desk.seen_in_handshakes().back().name, "ann");
 }
 
 TEST_F(VoteStrangers, a_worker_that_is_hung_up_on_gets_a_hint) {
@@ -125,12 +145,13 @@ TEST_F(VoteStrangers, a_worker_that_is_hung_up_on_gets_a_hint) {
   SessionEnd end;
   do end = attempt(options, 1);
   while (end.text.starts_with("no answer"));  // a busy machine
-  EXPECT_EQ(end.kind, Kind::shut_out);
-  expect_text(end.text, "is this worker's certificate signed by the server's --client-ca");
+  EXPECT_EQ(end.kind, Kind::hung_up);
+  expect_text(end.text, "is this worker's name on the server's allow-list");
+  expect_text(end.text, "signed by the server's --client-ca");
   options.keys.reset();
   do end = attempt(options, 1);
   while (end.text.starts_with("no answer"));
-  EXPECT_EQ(end.kind, Kind::shut_out);
+  EXPECT_EQ(end.kind, Kind::hung_up);
   expect_text(end.text, "does the server want TLS");
 }
 

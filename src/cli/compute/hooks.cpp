@@ -1,12 +1,15 @@
 #include "cli/compute/hooks.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <memory>
+
+#include "base/line_queue.h"
 
 namespace signvote::cli {
 namespace {
@@ -22,6 +25,14 @@ const std::atomic<bool>* catch_interrupts() {
   return &interrupted;
 }
 
+/// With the time before it.
+std::string log_line(const std::string& text) {
+  using namespace std::chrono;
+  const auto now = floor<milliseconds>(system_clock::now());
+  return fmt::format("{:%F %T}.{:03} {}\n", fmt::localtime(system_clock::to_time_t(now)),
+                     now.time_since_epoch().count() % 1000, text);
+}
+
 }  // namespace
 
 TrainHooks ShownProgress::hooks() {
@@ -33,18 +44,23 @@ TrainHooks ShownProgress::hooks() {
 }
 
 TrainHooks logging_hooks() {
-  auto logger =
-      std::make_shared<spdlog::logger>("signvote", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  logger->set_pattern("%Y-%m-%d %H:%M:%S.%e %v");
-  logger->flush_on(spdlog::level::info);
+  // A run must not wait until somebody reads its log.
+  const auto queue = std::make_shared<LineQueue>(
+      [](const std::string& line, const std::function<bool()>& hurry) {
+        write_patiently(STDERR_FILENO, line, hurry);
+      },
+      [](std::uint64_t lost) {
+        return log_line(fmt::format("{} lines of this log were lost, because nobody read it", lost));
+      });
   TrainHooks hooks;
   hooks.stop = catch_interrupts();
-  hooks.warn = [logger](const std::string& line) { logger->info("{}", line); };
-  hooks.progress = [logger](const ProgressState& state) {
+  hooks.warn = [queue](const std::string& line) { queue->push(log_line(line)); };
+  hooks.progress = [queue](const ProgressState& state) {
     if (!state.evaluated && state.done != state.total) return;
-    logger->info("round {} of {}{}{}", state.done, state.total,
-                 state.test_accuracy ? fmt::format(", accuracy {:.2f} %", 100 * *state.test_accuracy) : "",
-                 state.train_loss ? fmt::format(", loss {:.4f}", *state.train_loss) : "");
+    queue->push(log_line(
+        fmt::format("round {} of {}{}{}", state.done, state.total,
+                    state.test_accuracy ? fmt::format(", accuracy {:.2f} %", 100 * *state.test_accuracy) : "",
+                    state.train_loss ? fmt::format(", loss {:.4f}", *state.train_loss) : "")));
   };
   return hooks;
 }

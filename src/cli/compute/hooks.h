@@ -21,7 +21,7 @@ class ShownProgress {
   Progress progress_{stderr};
 };
 
-/// Hooks that log to stderr, each line with its time.
+/// Hooks that log to stderr, each line with its time. Nobody who logs waits for a reader: see line_queue.h.
 TrainHooks logging_hooks();
 
 }  // namespace signvote::cli

@@ -16,8 +16,7 @@ namespace signvote::cli {
 int run_server(const ServerCommand& command) {
   ServerEngineOptions options;
   options.listen.listen = command.listen;
-  options.listen.keys = command.tls.keys;
-  options.listen.client_authority = command.tls.authority;
+  options.tls = command.tls;
   options.allow = command.allow;
   options.quorum = command.quorum;
   options.deadline_seconds = command.deadline_seconds;

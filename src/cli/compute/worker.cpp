@@ -4,6 +4,7 @@
 
 #include "cli/compute/commands.h"
 #include "cli/compute/hooks.h"
+#include "signvote/error.h"
 #include "signvote/version.h"
 
 namespace signvote::cli {
@@ -11,10 +12,26 @@ namespace signvote::cli {
 int run_worker(const WorkerCommand& command) {
   WorkerOptions options;
   options.session.connect = command.connect;
-  if (command.tls.keys) {
-    options.session.certificate = command.tls.keys->certificate;
-    options.session.key = command.tls.keys->key;
-    options.session.authority = command.tls.authority;
+  const TrainHooks hooks = logging_hooks();
+  std::optional<TlsFiles> tls = command.tls;
+  const auto use = [&tls](WorkerSessionOptions& session) {
+    session.certificate = tls->keys().certificate;
+    session.key = tls->keys().key;
+    session.authority = tls->authority();
+  };
+  if (tls) {
+    use(options.session);
+    options.session.renew = [&](WorkerSessionOptions& session) {
+      try {
+        if (!tls->reload()) return false;
+      } catch (const DataError& error) {
+        hooks.warn(fmt::format("the changed certificates are not used: {}", error.what()));
+        return false;
+      }
+      hooks.warn("the certificates were changed");
+      use(session);
+      return true;
+    };
   }
   options.session.program = fmt::format("signvote {}", SIGNVOTE_VERSION);
   options.session.name = command.name;
@@ -24,7 +41,6 @@ int run_worker(const WorkerCommand& command) {
   options.round_seconds = command.round_seconds;
   options.session.give_up_seconds = command.give_up_seconds;
 
-  const TrainHooks hooks = logging_hooks();
   const TrainResult result = work(options, hooks);
   hooks.warn(result.finished ? fmt::format("the run is finished, {} rounds", result.rounds)
                              : fmt::format("stopped in round {}", result.rounds + 1));

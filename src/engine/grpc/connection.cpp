@@ -43,10 +43,22 @@ Refusal bad_message(std::string reason, std::string text) {
 /// Names are shown in logs and in the metrics, so control characters and long names are refused.
 bool is_good_name(const std::string& name) {
   return !name.empty() && name.size() <= kLongestName &&
-         std::ranges::none_of(name, [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+         std::ranges::none_of(name, [](unsigned char c) { return c < 0x20 || c == 0x7f; }) &&
+         // U+0080 to U+009F, which some terminals obey.
+         std::ranges::adjacent_find(name, [](unsigned char a, unsigned char b) {
+           return a == 0xc2 && b >= 0x80 && b < 0xa0;
+         }) == name.end();
 }
 
 }  // namespace
+
+std::optional<Refusal> bad_identity(const std::optional<Identity>& who) {
+  if (!who) return not_allowed("no_name", "a worker's certificate must have exactly one common name (CN)");
+  if (!is_good_name(who->name))
+    return not_allowed("bad_name",
+                       fmt::format("a worker's name has 1 to {} characters, all printable", kLongestName));
+  return std::nullopt;
+}
 
 void ConnectionList::add(const std::shared_ptr<Connection>& connection) {
   const std::lock_guard lock(mutex_);
@@ -100,10 +112,7 @@ std::shared_ptr<Connection> Connection::begin(const Setup& setup, grpc::Callback
 }
 
 Connection::Connection(const Setup& setup, grpc::CallbackServerContext& context)
-    : setup_(setup),
-      context_(context),
-      peer_(readable_peer(context.peer())),
-      unidentified_(identify(context)) {}
+    : setup_(setup), context_(context), peer_(readable_peer(context.peer())) {}
 
 Connection::~Connection() {
   const bool had_joined = session_ != nullptr;
@@ -111,20 +120,12 @@ Connection::~Connection() {
   setup_.connections.remove(this, had_joined);
 }
 
-std::optional<Refusal> Connection::identify(const grpc::CallbackServerContext& context) {
-  if (!setup_.tls) return {};
-  const auto auth = context.auth_context();
-  const auto security = auth->FindPropertyValues("transport_security_type");
-  if (security.size() != 1 || security.front() != "ssl")
-    return not_allowed("no_tls", "this server talks by TLS only");
+std::optional<Identity> Connection::identify(const v1::Hello& hello) const {
+  if (!setup_.tls) return Identity{hello.name(), ""};
   // gRPC's x509_common_name is not used, because of several names it gives only the first.
-  const auto certificates = auth->FindPropertyValues("x509_pem_cert");
-  const auto name = certificates.size() == 1
-                        ? common_name({certificates.front().data(), certificates.front().size()})
-                        : std::nullopt;
-  if (!name) return not_allowed("no_name", "a worker's certificate must have exactly one common name (CN)");
-  name_ = *name;
-  return {};
+  const auto certificates = context_.auth_context()->FindPropertyValues("x509_pem_cert");
+  if (certificates.size() != 1) return std::nullopt;
+  return identity({certificates.front().data(), certificates.front().size()});
 }
 
 void Connection::OnReadDone(bool ok) {
@@ -168,12 +169,9 @@ std::optional<Refusal> Connection::take() {
 }
 
 std::optional<Refusal> Connection::join(const v1::Hello& hello) {
-  if (unidentified_) return unidentified_;
-  if (!setup_.tls) name_ = hello.name();
-  if (!is_good_name(name_))
-    return not_allowed("bad_name",
-                       fmt::format("a worker's name has 1 to {} characters, all printable", kLongestName));
-  auto answer = setup_.desk.join(name_, peer_, hello);
+  const auto who = identify(hello);
+  if (auto refusal = bad_identity(who)) return refusal;
+  auto answer = setup_.desk.join(*who, peer_, hello);
   if (const Refusal* refusal = std::get_if<Refusal>(&answer)) return *refusal;
   {
     const std::lock_guard lock(mutex_);

@@ -20,6 +20,9 @@ namespace signvote {
 
 class Connection;
 
+/// Why nobody can be let in by this certificate, whoever is on the list.
+std::optional<Refusal> bad_identity(const std::optional<Identity>& who);
+
 /// All connections of a server. Each is in the list from its beginning until its session is gone.
 class ConnectionList {
  public:
@@ -72,7 +75,8 @@ class Connection final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
  private:
   Connection(const Setup& setup, grpc::CallbackServerContext& context);
 
-  std::optional<Refusal> identify(const grpc::CallbackServerContext& context);
+  /// From the certificate, which the handshake has admitted; or, without TLS, what the worker says.
+  std::optional<Identity> identify(const v1::Hello& hello) const;
   /// Handles the message that was read. A refusal ends the connection.
   std::optional<Refusal> take();
   std::optional<Refusal> join(const v1::Hello& hello);
@@ -90,8 +94,6 @@ class Connection final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   const Setup setup_;
   grpc::CallbackServerContext& context_;
   const std::string peer_;
-  std::string name_;
-  std::optional<Refusal> unidentified_;  // why the certificate gives no name
   grpc::ByteBuffer in_;
   grpc::ByteBuffer out_;
 

@@ -3,14 +3,21 @@
 #include <google/protobuf/stubs/logging.h>
 #include <grpc/grpc.h>
 #include <grpc/support/log.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <chrono>
+#include <filesystem>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/numbers.h"
 #include "engine/grpc/address.h"
 
 namespace signvote {
@@ -28,6 +35,7 @@ Watches& watches() {
 
 constexpr std::chrono::seconds kPatience{5};
 constexpr std::string_view kFailedAccept = "Failed accept4: ";
+constexpr std::string_view kRefused = "Custom verification check failed with error: PERMISSION_DENIED: ";
 std::mutex use_mutex;
 int uses = 0;
 
@@ -47,7 +55,11 @@ FailedHandshake failed_handshake(std::string_view line) {
   FailedHandshake failed;
   failed.peer = readable_peer(between(line, "target_address:\"", "\""));
   failed.reason = "tls_handshake";
-  if (has("timed out")) {
+  if (const std::size_t at = line.find(kRefused); at != std::string_view::npos) {
+    const std::string_view said = line.substr(at + kRefused.size(), line.rfind(" {") - at - kRefused.size());
+    failed.reason = said.substr(0, said.find(": "));
+    failed.text = said.substr(failed.reason.size() + 2);
+  } else if (has("timed out")) {
     failed.reason = "silence";
     failed.text = "a connection that did not finish the TLS handshake in time";
   } else if (has("certificate verify failed")) {
@@ -58,12 +70,43 @@ FailedHandshake failed_handshake(std::string_view line) {
     failed.text = "a connection that speaks HTTP instead of TLS";
   } else if (has("wrong version number")) {
     failed.text = "a connection that does not speak TLS";
-  } else if (const std::string why = between(line, "Ssl handshake failed: ", " {"); !why.empty()) {
+  } else if (const std::string why = between(line, "handshake failed: ", " {"); !why.empty()) {
     failed.text = "the TLS handshake failed: " + why;
   } else {
     failed.text = "a connection that was closed during the TLS handshake";
   }
   return failed;
+}
+
+/// The other end of a socket whose own end is `port`, if this process has shut it down; else none.
+std::optional<Address> peer_if_shut(int socket, int port) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  const auto text = [&](Address& shown) {
+    char host[NI_MAXHOST];
+    char number[NI_MAXSERV];
+    if (::getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, host, sizeof host, number,
+                      sizeof number, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+      return false;
+    shown.host = host;
+    if (shown.host.starts_with("::ffff:")) shown.host.erase(0, 7);  // IPv4 on a socket for both
+    shown.port = parse_number<int>(number).value_or(0);
+    return true;
+  };
+  Address ours, theirs;
+  tcp_info info{};
+  socklen_t info_size = sizeof info;
+  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &info_size) != 0) return std::nullopt;
+  if (info.tcpi_state != TCP_FIN_WAIT1 && info.tcpi_state != TCP_FIN_WAIT2 &&
+      info.tcpi_state != TCP_CLOSING && info.tcpi_state != TCP_LAST_ACK)
+    return std::nullopt;
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0 || !text(ours) ||
+      ours.port != port)
+    return std::nullopt;
+  size = sizeof address;
+  if (::getpeername(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0 || !text(theirs))
+    return std::nullopt;
+  return theirs;
 }
 
 void tell(const FailedHandshake& failed) {
@@ -93,6 +136,27 @@ void on_log(gpr_log_func_args* line) {
 }
 
 }  // namespace
+
+grpc::Status refused_in_handshake(const std::string& reason, const std::string& text) {
+  return {grpc::StatusCode::PERMISSION_DENIED, reason + ": " + text};
+}
+
+std::string peer_being_closed(int port) {
+  std::optional<Address> found;
+  bool several = false;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry("/proc/self/fd", error), end; !error && entry != end;
+       entry.increment(error)) {
+    const auto descriptor = parse_number<int>(entry->path().filename().string());
+    const auto peer = descriptor ? peer_if_shut(*descriptor, port) : std::nullopt;
+    if (!peer) continue;
+    if (found && found->host != peer->host) return "";
+    several = found.has_value();
+    found = peer;
+  }
+  if (!found) return "";
+  return several ? found->host : found->text();
+}
 
 LibraryUse::LibraryUse() {
   const std::lock_guard lock(use_mutex);

@@ -2,6 +2,8 @@
 // and prints nothing. The texts are gRPC 1.51's; vote_session_test fails if they change.
 #pragma once
 
+#include <grpcpp/support/status.h>
+
 #include <functional>
 #include <string>
 
@@ -20,11 +22,20 @@ class LibraryUse {
 /// A connection that ended before it became a session.
 struct FailedHandshake {
   std::string peer;    // its address if known, else empty
-  std::string reason;  // one word: "tls_handshake", "silence" or kAcceptFailed
+  std::string reason;  // one word: "tls_handshake", "silence", kAcceptFailed, or of refused_in_handshake
   std::string text;    // one line
 };
 /// After this, gRPC 1.51 never accepts another connection on that port.
 inline constexpr const char* kAcceptFailed = "accept_failed";
+
+/// For a verifier of certificates: makes the handshake fail, and `reason` and `text` those of its
+/// FailedHandshake.
+grpc::Status refused_in_handshake(const std::string& reason, const std::string& text);
+
+/// The address of the connection to our `port` that this process has just shut down, and not yet closed. If
+/// there are several, only the host, if it is the same; else empty. It looks at all open files. For this gRPC
+/// has no function: it does not tell whose certificate it verifies.
+std::string peer_being_closed(int port);
 
 /// While this lives, `told` is called once for every failed handshake with a server of this process. gRPC's
 /// threads call it while they hold gRPC's locks, so it must neither call gRPC nor throw.

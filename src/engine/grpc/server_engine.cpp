@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "engine/grpc/allow_list.h"
+#include "engine/grpc/audit_log.h"
 #include "engine/grpc/vote_desk.h"
 #include "engine/replay.h"
 #include "journal/journal.h"
@@ -26,7 +27,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kLook = 0.2;  // seconds between two checks for a stop or a changed allow-list
+constexpr double kLook = 0.2;            // seconds between two checks for a stop or a changed allow-list
+constexpr double kCertificatesLook = 1;  // seconds between two checks for changed certificates
 constexpr double kFirstReminder = 60;
 constexpr double kLongStep = 600;  // seconds without such a check, after which the server is not healthy
 
@@ -82,9 +84,11 @@ class ServerEngine : public Engine {
   void start() override {
     const VoteDeskOptions about{options_.run_id, options_.settings, tally_.size(),        options_.rounds,
                                 options_.step,   options_.batches,  options_.most_samples};
-    desk_.emplace(about, box_, *journal_, allow_list_, owners_at_start_, metrics_, options_.log);
+    audit_.emplace(options_.folder / "audit.log", options_.log);
+    desk_.emplace(about, box_, *journal_, allow_list_, owners_at_start_, metrics_, *audit_, options_.log);
     options_.listen.largest_message = most_message_bytes(tally_.size());
     options_.listen.workers = options_.tally.workers;
+    use_certificates();
     listen();
     nlohmann::json ports = {{"port", server_->port()}, {"pid", ::getpid()}};
     if (options_.metrics_port) {
@@ -175,9 +179,20 @@ class ServerEngine : public Engine {
     while (true) {
       last_look_ = Clock::now();
       if (options_.stop_requested()) return false;
-      if (server_->stopped_accepting()) listen_again();
+      if (server_->stopped_accepting()) {
+        listen_again();
+        options_.log("listens anew; if this happens often, raise the limit of open files (ulimit -n)");
+      }
+      reload_certificates();
+      desk_->report_refusals();
       bool news = desk_->reload_allow_list();
       if (news) compare_allow_list();
+      // A session that ends leaves its connection, which could go on without a session. Only a new server has
+      // none, and those who are on the list come back.
+      if (news && options_.listen.keys && desk_->shut_somebody_out()) {
+        listen_again();
+        options_.log("listens anew, because the allow-list shuts somebody out");
+      }
       for (const MemberRecord& member : desk_->newcomers()) {
         journal_->append(member);
         if (desk_->confirm(member)) tally_.forget(member.worker);
@@ -229,7 +244,27 @@ class ServerEngine : public Engine {
     desk_->wake_with({});
     server_.reset();
     listen();
-    options_.log("listens anew; if this happens often, raise the limit of open files (ulimit -n)");
+  }
+
+  void use_certificates() {
+    if (!options_.tls) return;
+    options_.listen.keys = options_.tls->keys();
+    options_.listen.client_authority = options_.tls->authority();
+  }
+
+  /// New certificates are used by listening anew: so everybody whom they do not let in is gone as well.
+  void reload_certificates() {
+    if (!options_.tls || seconds_since(last_certificates_) < kCertificatesLook) return;
+    last_certificates_ = Clock::now();
+    try {
+      if (!options_.tls->reload()) return;
+    } catch (const DataError& error) {
+      options_.log(fmt::format("the changed certificates are not used: {}", error.what()));
+      return;
+    }
+    use_certificates();
+    listen_again();
+    options_.log("the certificates were changed; listens anew");
   }
 
   void compare_allow_list() {
@@ -272,7 +307,9 @@ class ServerEngine : public Engine {
   std::vector<std::string> owners_at_start_;
   std::optional<std::uint64_t> digest_;  // of the server's model before the open round, if it is compared
   std::atomic<Clock::time_point> last_look_ = Clock::now();  // of the last check in wait_for_ballots
+  Clock::time_point last_certificates_ = Clock::now();
   std::optional<Journal> journal_;
+  std::optional<AuditLog> audit_;
   std::optional<VoteDesk> desk_;
   std::optional<VoteServer> server_;
   std::optional<MetricsEndpoint> endpoint_;

@@ -3,6 +3,7 @@
 //
 //   FOLDER/journal/     see journal.h
 //   FOLDER/server.json  the ports it listens on
+//   FOLDER/audit.log    see audit_log.h
 //
 // A round is open until every worker has voted or abstained or, with a quorum, until that many have voted
 // and the deadline has passed. Ballots are written to the journal as they come. Then the server decides,
@@ -31,7 +32,8 @@ struct ServerEngineOptions {
   std::uint64_t rounds = 0;
   float step = 0;  // delta
   std::filesystem::path folder;
-  VoteServerOptions listen;                     // largest_message and workers are filled in
+  VoteServerOptions listen;     // largest_message and workers are filled in
+  std::optional<TlsFiles> tls;  // if given, listen's keys and authority, now and when they change
   std::optional<std::filesystem::path> allow;   // see allow_list.h
   std::uint32_t quorum = 0;                     // 0: all workers
   double deadline_seconds = 0;                  // 0: a round closes as soon as the quorum has voted

@@ -28,9 +28,10 @@ using Stream = grpc::ClientReaderWriter<v1::FromWorker, v1::ToWorker>;
 using Clock = std::chrono::system_clock;  // gRPC's deadlines use this clock
 using std::chrono::milliseconds;
 
-std::shared_ptr<grpc::ChannelCredentials> credentials(const VoteClientOptions& options) {
-  if (!options.keys) return grpc::InsecureChannelCredentials();
-  return grpc::SslCredentials({options.authority, options.keys->key, options.keys->certificate});
+std::shared_ptr<grpc::ChannelCredentials> credentials(const std::optional<KeyPair>& keys,
+                                                      const std::string& authority) {
+  if (!keys) return grpc::InsecureChannelCredentials();
+  return grpc::SslCredentials({authority, keys->key, keys->certificate});
 }
 
 grpc::ChannelArguments channel_arguments() {
@@ -64,9 +65,15 @@ class VoteClient::Impl {
       : address_(connect_address(options.connect, options.keys.has_value())),
         tls_(options.keys.has_value()),
         read_ahead_(options.read_ahead),
-        credentials_(credentials(options)) {}
+        credentials_(credentials(options.keys, options.authority)) {}
 
   ~Impl() { end(); }
+
+  void renew(const KeyPair& keys, const std::string& authority) {
+    end();
+    credentials_ = credentials(keys, authority);
+    channel_.reset();
+  }
 
   bool begin(double seconds) {
     end();
@@ -205,14 +212,15 @@ class VoteClient::Impl {
                           "by the server's --client-ca, and not expired?",
                           at)};
     const std::string text = fmt::format("no connection to the server at {}: {}", at, one_line(why));
-    // With TLS 1.3 the client is done before the server checks its certificate. If that is refused, the
-    // client only sees the connection close.
+    // With TLS 1.3 the client is done before the server checks its certificate and its name. If one of them
+    // is refused, the client only sees the connection close.
     if (contains(why, "Socket closed") || contains(why, "reset") || contains(why, "Broken pipe"))
-      return {Kind::shut_out,
-              fmt::format("{}; {}", text,
-                          tls_ ? "is this worker's certificate signed by the server's --client-ca, not "
-                                 "expired, and its name on the server's allow-list?"
-                               : "does the server want TLS (--cert, --key, --ca)?")};
+      return {
+          Kind::hung_up,
+          fmt::format("{}; {}", text,
+                      tls_ ? "is this worker's name on the server's allow-list, and its certificate signed "
+                             "by the server's --client-ca and not expired?"
+                           : "does the server want TLS (--cert, --key, --ca)?")};
     return {Kind::lost, text};
   }
 
@@ -246,7 +254,7 @@ class VoteClient::Impl {
   const Address address_;
   const bool tls_;
   const std::size_t read_ahead_;
-  const std::shared_ptr<grpc::ChannelCredentials> credentials_;
+  std::shared_ptr<grpc::ChannelCredentials> credentials_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::Vote::Stub> stub_;
 
@@ -268,6 +276,7 @@ class VoteClient::Impl {
 VoteClient::VoteClient(const VoteClientOptions& options) : impl_(std::make_unique<Impl>(options)) {}
 VoteClient::~VoteClient() = default;
 
+void VoteClient::renew(const KeyPair& keys, const std::string& authority) { impl_->renew(keys, authority); }
 bool VoteClient::begin(double seconds) { return impl_->begin(seconds); }
 bool VoteClient::send(const v1::FromWorker& message) { return impl_->send(message); }
 bool VoteClient::receive(v1::ToWorker& message) { return impl_->receive(message); }

@@ -29,9 +29,9 @@ struct SessionEnd {
   enum class Kind {
     done,      // the server said goodbye
     lost,      // the network, or the server, went away: try again
+    hung_up,   // the same, but the server closed the connection in the handshake: it may not want this worker
     refused,   // the server itself said that it does not want this worker
     unproven,  // TLS failed, or something that is not known to be the server refused
-    shut_out,  // the connection was closed before the server said a word, as it does with strangers
   };
   Kind kind = Kind::lost;
   std::string text;  // one line
@@ -43,6 +43,10 @@ class VoteClient {
   /// is no TLS.
   explicit VoteClient(const VoteClientOptions& options);
   ~VoteClient();
+
+  /// Uses these certificates from now on, for new connections. Ends the session, if any. REQUIRES: it was
+  /// made with TLS.
+  void renew(const KeyPair& keys, const std::string& authority);
 
   /// Begins a new session and ends the old one, if any. Waits at most `seconds` for the connection. If it
   /// returns false, end() says why.

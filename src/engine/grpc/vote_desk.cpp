@@ -22,6 +22,9 @@ namespace {
 constexpr std::size_t kChunkBytes = 1 << 20;
 constexpr double kMostLoss = 1e9;            // of a sample; a model that is so wrong has diverged
 constexpr std::size_t kLongestProgram = 64;  // characters of a worker's program name, in the log
+// More connections of one name in this time are refused. A worker that is cut off tries twice a second.
+constexpr std::size_t kMostHandshakes = 30;
+constexpr std::chrono::seconds kHandshakeTime{10};
 
 grpc::ByteBuffer serialised(const v1::ToWorker& message) {
   const grpc::Slice slice(message.SerializeAsString());
@@ -80,8 +83,8 @@ const char* reason_of(const MessageHeader& expected, std::span<const std::byte> 
 /// One session, with what it has fetched so far. The desk does its work.
 class VoteDesk::WorkerAtDesk : public Session {
  public:
-  WorkerAtDesk(VoteDesk& owner, std::uint32_t slot, std::string who, std::uint64_t count)
-      : desk(owner), worker(slot), name(std::move(who)), number(count) {}
+  WorkerAtDesk(VoteDesk& owner, std::uint32_t slot, Identity identity, std::uint64_t count)
+      : desk(owner), worker(slot), who(std::move(identity)), number(count) {}
   ~WorkerAtDesk() override { desk.leave(*this); }
   std::optional<Refusal> ballot(v1::Ballot& ballot) override { return desk.answer(*this, ballot); }
   Next next() override { return desk.next(*this); }
@@ -92,7 +95,8 @@ class VoteDesk::WorkerAtDesk : public Session {
 
   VoteDesk& desk;
   const std::uint32_t worker;
-  const std::string name;
+  const Identity who;
+  const std::string& name = who.name;
   const std::uint64_t number;
   bool welcomed = false;
   std::shared_ptr<const SnapshotReader> snapshot;  // while it is being fetched
@@ -102,13 +106,15 @@ class VoteDesk::WorkerAtDesk : public Session {
 };
 
 VoteDesk::VoteDesk(VoteDeskOptions options, BallotBox& box, const Journal& journal, AllowList allowed,
-                   const std::vector<std::string>& owners, Metrics& metrics,
+                   const std::vector<std::string>& owners, Metrics& metrics, AuditLog& audit,
                    std::function<void(const std::string&)> log)
     : options_(std::move(options)),
       box_(box),
       journal_(journal),
       metrics_(metrics),
+      audit_(audit),
       log_(std::move(log)),
+      refusals_(log_, audit),
       allow_list_(std::move(allowed)),
       allowed_(allow_list_.workers()),
       slots_(owners.size()),
@@ -123,31 +129,53 @@ void VoteDesk::wake_with(std::function<void()> wake) {
 
 // --- Joining and leaving -----------------------------------------------------------------------------
 
-std::variant<std::unique_ptr<Session>, Refusal> VoteDesk::join(const std::string& name,
-                                                               const std::string& peer,
+std::optional<Refusal> VoteDesk::admit(const Identity& who) {
+  const std::lock_guard lock(mutex_);
+  if (auto refusal = not_on_list(who)) return refusal;
+  auto& recent = slots_[entry_of(who.name)->worker].handshakes;
+  const Clock::time_point now = Clock::now();
+  while (!recent.empty() && now - recent.front() > kHandshakeTime) recent.pop_front();
+  if (recent.size() >= kMostHandshakes)
+    return refuse(Refusal::Kind::not_allowed, "too_many_connections",
+                  fmt::format("'{}' has connected {} times within {} seconds", who.name, recent.size(),
+                              kHandshakeTime.count()));
+  recent.push_back(now);
+  return std::nullopt;
+}
+
+std::optional<Refusal> VoteDesk::not_on_list(const Identity& who) const {
+  const AllowedWorker* entry = entry_of(who.name);
+  if (entry == nullptr)
+    return refuse(Refusal::Kind::not_allowed, "unknown_worker",
+                  fmt::format("'{}' is not on the server's allow-list", who.name));
+  if (!entry->key.empty() && entry->key != who.key)
+    return refuse(Refusal::Kind::not_allowed, "wrong_key",
+                  fmt::format("the key of '{}' ({}) is not the one on the server's allow-list", who.name,
+                              who.key.empty() ? "none, without TLS" : who.key));
+  return std::nullopt;
+}
+
+std::variant<std::unique_ptr<Session>, Refusal> VoteDesk::join(const Identity& who, const std::string& peer,
                                                                const v1::Hello& hello) {
+  const std::string& name = who.name;
   if (hello.protocol() != kProtocol)
     return refuse(
         Refusal::Kind::bad_message, "wrong_version",
         fmt::format("'{}' speaks protocol {} where {} is spoken; run the same signvote on both sides", name,
                     hello.protocol(), kProtocol));
-  const auto unknown = [&] {
-    return refuse(Refusal::Kind::not_allowed, "unknown_worker",
-                  fmt::format("'{}' is not on the server's allow-list", name));
-  };
   {
     const std::lock_guard lock(mutex_);
-    if (!slot_of(name)) return unknown();
+    if (auto refusal = not_on_list(who)) return *refusal;
   }
   const bool same_history =
       hello.has_model() && hello.run_id() == options_.run_id && is_of_this_run(hello);  // reads the disk
   std::unique_ptr<WorkerAtDesk> session;
   {
     const std::lock_guard lock(mutex_);
-    const auto worker = slot_of(name);
-    if (!worker) return unknown();
-    Slot& slot = slots_[*worker];
-    session = std::make_unique<WorkerAtDesk>(*this, *worker, name, ++sessions_);
+    if (auto refusal = not_on_list(who)) return *refusal;
+    const std::uint32_t worker = entry_of(name)->worker;
+    Slot& slot = slots_[worker];
+    session = std::make_unique<WorkerAtDesk>(*this, worker, who, ++sessions_);
     // The worker keeps its model if all verdicts since are there and take no more bytes than the snapshot
     // (as much as 32 verdicts) and the verdicts since it.
     const auto latest = journal_.open_snapshot();
@@ -172,8 +200,9 @@ std::variant<std::unique_ptr<Session>, Refusal> VoteDesk::join(const std::string
       wake_();  // the session before this one learns that it is replaced
     slot.session = session->number;
     slot.session_name = name;
-    log_(fmt::format("{} ({}, {}) joins as worker {}, with {}", name, peer,
-                     printable(hello.program(), kLongestProgram), *worker,
+    const std::string program = printable(hello.program(), kLongestProgram);
+    audit_.joined(who, worker, peer, program);
+    log_(fmt::format("{} ({}, {}) joins as worker {}, with {}", name, peer, program, worker,
                      verdicts_only ? fmt::format("{} verdicts to fetch", published_ - hello.round())
                                    : fmt::format("the snapshot of round {} to fetch", latest->round())));
   }
@@ -190,7 +219,7 @@ bool VoteDesk::is_of_this_run(const v1::Hello& hello) const {
 }
 
 void VoteDesk::refused(const std::string& peer, const Refusal& refusal) {
-  log_(fmt::format("refused {}: {} ({})", peer.empty() ? "somebody" : peer, refusal.text, refusal.reason));
+  refusals_.refused(peer, refusal, Clock::now());
   metrics_.add("signvote_refused_total", 1, fmt::format("reason=\"{}\"", escape_label(refusal.reason)));
 }
 
@@ -203,12 +232,18 @@ void VoteDesk::leave(const WorkerAtDesk& session) {
     slot.session_name.clear();
     metrics_.add("signvote_workers_connected", -1);
   }
+  audit_.left(session.who, session.worker);
   log_(fmt::format("{} left", session.name));
 }
 
-std::optional<std::uint32_t> VoteDesk::slot_of(const std::string& name) const {
+const AllowedWorker* VoteDesk::entry_of(const std::string& name) const {
   const auto found = allowed_.find(name);
-  return found == allowed_.end() ? std::nullopt : std::optional(found->second);
+  return found == allowed_.end() ? nullptr : &found->second;
+}
+
+bool VoteDesk::owns(const std::string& name, std::uint32_t slot) const {
+  const AllowedWorker* entry = entry_of(name);
+  return entry != nullptr && entry->worker == slot;
 }
 
 std::optional<Refusal> VoteDesk::unwanted(const WorkerAtDesk& session) const {
@@ -221,7 +256,7 @@ std::optional<Refusal> VoteDesk::unwanted(const WorkerAtDesk& session) const {
         Refusal::Kind::shutting_down, "wrong_model",
         fmt::format("'{}' has another model than the server; it gets the snapshot when it comes again",
                     session.name));
-  if (slot_of(session.name) == session.worker) return std::nullopt;
+  if (owns(session.name, session.worker)) return not_on_list(session.who);
   return refuse(Refusal::Kind::not_allowed, "no_longer_allowed",
                 fmt::format("'{}' is no longer on the server's allow-list for worker {}", session.name,
                             session.worker));
@@ -435,8 +470,8 @@ std::vector<CastBallot> VoteDesk::take_ballots() {
 std::vector<std::string> VoteDesk::missing() {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> names;
-  for (const auto& [name, worker] : allowed_)
-    if (!slots_[worker].answer) names.push_back(name);
+  for (const auto& [name, entry] : allowed_)
+    if (!slots_[entry.worker].answer) names.push_back(name);
   return names;
 }
 
@@ -522,7 +557,7 @@ void VoteDesk::wait_until_all_know(double seconds) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] {
     for (std::uint32_t m = 0; m < slots_.size(); ++m)
-      if (!slots_[m].heard_finish && slot_of(slots_[m].owner) == m) return false;
+      if (!slots_[m].heard_finish && owns(slots_[m].owner, m)) return false;
     return true;
   });
 }
@@ -536,6 +571,10 @@ bool VoteDesk::reload_allow_list() {
   }
   {
     const std::lock_guard lock(mutex_);
+    shut_out_ = !std::ranges::all_of(allowed_, [this](const auto& entry) {
+      const auto now = allow_list_.workers().find(entry.first);
+      return now != allow_list_.workers().end() && now->second == entry.second;
+    });
     allowed_ = allow_list_.workers();
   }
   log_("the allow-list was changed");

@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,8 +21,11 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "engine/engine.h"
 #include "engine/grpc/allow_list.h"
+#include "engine/grpc/audit_log.h"
+#include "engine/grpc/refusal_log.h"
 #include "engine/grpc/vote_server.h"
 #include "journal/journal.h"
 #include "report/metrics.h"
@@ -44,7 +48,7 @@ class VoteDesk : public Desk {
   /// All references must outlive this. `owners` are the names that the slots belong to so far, empty if
   /// nobody has come yet. The open round is that of `box`. `log` may be called from any thread.
   VoteDesk(VoteDeskOptions options, BallotBox& box, const Journal& journal, AllowList allowed,
-           const std::vector<std::string>& owners, Metrics& metrics,
+           const std::vector<std::string>& owners, Metrics& metrics, AuditLog& audit,
            std::function<void(const std::string&)> log);
 
   /// `wake` makes all sessions ask again; called when one has news that the server's thread does not know
@@ -52,7 +56,8 @@ class VoteDesk : public Desk {
   void wake_with(std::function<void()> wake);
 
   // The following are for sessions, from any thread.
-  std::variant<std::unique_ptr<Session>, Refusal> join(const std::string& name, const std::string& peer,
+  std::optional<Refusal> admit(const Identity& who) override;
+  std::variant<std::unique_ptr<Session>, Refusal> join(const Identity& who, const std::string& peer,
                                                        const v1::Hello& hello) override;
   void refused(const std::string& peer, const Refusal& refusal) override;
 
@@ -98,8 +103,13 @@ class VoteDesk : public Desk {
   /// `seconds` for those that are away.
   void wait_until_all_know(double seconds);
 
-  /// Reads the allow-list again and sends away those that are no longer on it. Returns true if it changed.
+  /// Reads the allow-list again and sends away those that are no longer on it, or have another key there.
+  /// Returns true if it changed.
   bool reload_allow_list();
+  /// True if the last change of the list took a name off it, or gave it another slot or key.
+  bool shut_somebody_out() const { return shut_out_; }
+  /// To be called now and then: tells the log of refusals that it left out.
+  void report_refusals() { refusals_.look(Clock::now()); }
   /// How many may join.
   std::size_t allowed() const { return allow_list_.workers().size(); }
 
@@ -113,10 +123,11 @@ class VoteDesk : public Desk {
     std::optional<CastBallot> to_take;
   };
   struct Slot {
-    std::string owner;          // confirmed
-    std::uint64_t session = 0;  // the number of the session that holds the slot now; 0: none
-    std::string session_name;   // the name that this session joined with
-    bool checking = false;      // a ballot is being checked
+    std::string owner;                         // confirmed
+    std::uint64_t session = 0;                 // the number of the session that holds the slot now; 0: none
+    std::string session_name;                  // the name that this session joined with
+    std::deque<Clock::time_point> handshakes;  // the last ones
+    bool checking = false;                     // a ballot is being checked
     bool heard_finish = false;
     std::optional<Answer> answer;
     std::uint32_t batch = 0;                  // of its last vote
@@ -131,7 +142,10 @@ class VoteDesk : public Desk {
   std::optional<Refusal> not_now(const WorkerAtDesk& session, const v1::Ballot& ballot, bool& ignored);
   void done_checking(Slot& slot, std::optional<CastBallot> cast, std::optional<std::uint64_t> digest = {});
   bool is_of_this_run(const v1::Hello& hello) const;
-  std::optional<std::uint32_t> slot_of(const std::string& name) const;
+  /// Whose slot this name has; null if it is not on the list.
+  const AllowedWorker* entry_of(const std::string& name) const;
+  bool owns(const std::string& name, std::uint32_t slot) const;
+  std::optional<Refusal> not_on_list(const Identity& who) const;
   std::optional<Refusal> unwanted(const WorkerAtDesk& session) const;
   Session::Next next(WorkerAtDesk& session);
   grpc::ByteBuffer welcome(const WorkerAtDesk& session) const;
@@ -143,13 +157,16 @@ class VoteDesk : public Desk {
   BallotBox& box_;
   const Journal& journal_;
   Metrics& metrics_;
+  AuditLog& audit_;
   std::function<void(const std::string&)> log_;
-  AllowList allow_list_;  // only the server's thread uses it after the start
+  RefusalLog refusals_;
+  AllowList allow_list_;   // only the server's thread uses it after the start
+  bool shut_out_ = false;  // likewise
 
   // Guards all below. While it is held no file is read, no ballot decoded, no round decided.
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::string, std::uint32_t> allowed_;  // as the list was last read
+  std::map<std::string, AllowedWorker> allowed_;  // as the list was last read
   std::vector<Slot> slots_;
   std::uint64_t sessions_ = 0;  // so far
   std::uint64_t published_;     // rounds whose verdict may be sent: the open round's number

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/security/server_credentials.h>
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_certificate_verifier.h>
+#include <grpcpp/security/tls_credentials_options.h>
 #include <grpcpp/server_builder.h>
 
 #include <atomic>
@@ -24,18 +27,70 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kAroundBallot = 1024;  // what a FromWorker adds to a ballot; also enough for a hello
-constexpr std::chrono::seconds kGrace{1};    // for the last messages when the server ends
+constexpr std::size_t kAroundBallot = 1024;     // what a FromWorker adds to a ballot; also enough for a hello
+constexpr std::chrono::seconds kGrace{1};       // for the last messages when the server ends
+constexpr std::size_t kLargestHeaders = 2048;   // bytes; gRPC's clients send a few hundred
+constexpr std::chrono::seconds kPeerSearch{1};  // at most one search for a stranger's address in this time
 
 /// The raw interface, so that a verdict is serialised once and all sessions that send it share its bytes.
 using RawService = v1::Vote::WithRawCallbackMethod_Session<v1::Vote::Service>;
 
-std::shared_ptr<grpc::ServerCredentials> credentials(const VoteServerOptions& options) {
+/// The desk as handshakes reach it, until the server ends: one may still be on its way then.
+class Door {
+ public:
+  explicit Door(Desk& desk) : desk_(&desk) {}
+  void close() {
+    const std::lock_guard lock(mutex_);
+    desk_ = nullptr;
+  }
+  std::optional<Refusal> admit(const std::string& certificate) {
+    const auto who = identity(certificate);
+    if (auto refusal = bad_identity(who)) return refusal;
+    const std::lock_guard lock(mutex_);
+    if (desk_ == nullptr)
+      return Refusal{Refusal::Kind::shutting_down, "shutdown", "the server is shutting down"};
+    return desk_->admit(*who);
+  }
+
+ private:
+  std::mutex mutex_;
+  Desk* desk_;
+};
+
+/// Asks the desk at the end of a TLS handshake, after OpenSSL has found the certificate good.
+class Doorkeeper : public grpc::experimental::ExternalCertificateVerifier {
+ public:
+  explicit Doorkeeper(std::shared_ptr<Door> door) : door_(std::move(door)) {}
+
+  bool Verify(grpc::experimental::TlsCustomVerificationCheckRequest* request,
+              std::function<void(grpc::Status)>, grpc::Status* result) override {
+    try {
+      const grpc::string_ref certificate = request->peer_cert();
+      if (const auto refusal = door_->admit({certificate.data(), certificate.size()}))
+        *result = refused_in_handshake(refusal->reason, refusal->text);
+    } catch (const std::exception& error) {
+      *result = refused_in_handshake("internal_error", error.what());
+    }
+    return true;
+  }
+  void Cancel(grpc::experimental::TlsCustomVerificationCheckRequest*) override {}
+
+ private:
+  std::shared_ptr<Door> door_;
+};
+
+std::shared_ptr<grpc::ServerCredentials> credentials(const VoteServerOptions& options,
+                                                     const std::shared_ptr<Door>& door) {
+  namespace tls = grpc::experimental;
   if (!options.keys) return grpc::InsecureServerCredentials();
-  grpc::SslServerCredentialsOptions ssl(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-  ssl.pem_root_certs = options.client_authority;
-  ssl.pem_key_cert_pairs.push_back({options.keys->key, options.keys->certificate});
-  return grpc::SslServerCredentials(ssl);  // TLS 1.2 and 1.3
+  tls::TlsServerCredentialsOptions about(std::make_shared<tls::StaticDataCertificateProvider>(
+      options.client_authority,
+      std::vector<tls::IdentityKeyCertPair>{{options.keys->key, options.keys->certificate}}));
+  about.watch_root_certs();
+  about.watch_identity_key_cert_pairs();
+  about.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  about.set_certificate_verifier(tls::ExternalCertificateVerifier::Create<Doorkeeper>(door));
+  return tls::TlsServerCredentials(about);  // TLS 1.2 and 1.3
 }
 
 void set_channel_arguments(grpc::ServerBuilder& builder, const VoteServerOptions& options) {
@@ -47,7 +102,10 @@ void set_channel_arguments(grpc::ServerBuilder& builder, const VoteServerOptions
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, 60'000);  // connections without a stream
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, options.hello_seconds * 1000);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 4);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kLargestHeaders);
+  // Without a table of earlier headers, a few bytes cannot stand for many.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_HPACK_TABLE_SIZE_DECODER, 0);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // otherwise a port in use would be no error
   // gRPC's own limit is off: it too looks only at whole messages, and does not tell the desk.
   builder.SetMaxReceiveMessageSize(-1);
@@ -68,6 +126,7 @@ class VoteServer::Impl final : public RawService {
   Impl(const VoteServerOptions& options, Desk& desk)
       : setup_{desk, connections_, options.keys.has_value(), options.largest_message + kAroundBallot},
         hello_time_(options.hello_seconds),
+        door_(std::make_shared<Door>(desk)),
         watch_([this](const FailedHandshake& handshake) { note_failed(handshake); }) {
     listen(options, listen_address(options.listen, options.keys.has_value()));
     watcher_ = std::thread([this] { watch_connections(); });
@@ -78,7 +137,11 @@ class VoteServer::Impl final : public RawService {
       const std::lock_guard lock(mutex_);
       closing_ = true;
     }
-    for (const auto& connection : connections_.all()) connection->shut_down();
+    door_->close();
+    for (const auto& connection : connections_.all()) {
+      connection->end_if_unwanted();  // those are told why
+      connection->shut_down();
+    }
     server_->Shutdown(std::chrono::system_clock::now() + kGrace);
     connections_.wait_until_empty();
     {
@@ -120,7 +183,7 @@ class VoteServer::Impl final : public RawService {
   void listen(const VoteServerOptions& options, const Address& address) {
     grpc::ServerBuilder builder;
     set_channel_arguments(builder, options);
-    builder.AddListeningPort(address.text(), credentials(options), &port_);
+    builder.AddListeningPort(address.text(), credentials(options, door_), &port_);
     builder.RegisterService(this);
     const ListenLog log;
     server_ = builder.BuildAndStart();
@@ -131,11 +194,17 @@ class VoteServer::Impl final : public RawService {
     if (!server_) throw EngineError(fmt::format("cannot listen on {}: {}", address.text(), log.problem()));
   }
 
-  void note_failed(const FailedHandshake& handshake) {
+  /// Called at the end of a failed handshake, when its connection is shut but not yet closed.
+  void note_failed(FailedHandshake handshake) {
     if (handshake.reason == kAcceptFailed) stopped_accepting_ = true;
     {
       const std::lock_guard lock(mutex_);
-      failed_.push_back(handshake);
+      const auto now = Clock::now();
+      if (handshake.peer.empty() && now >= next_search_) {
+        handshake.peer = peer_being_closed(port_);
+        next_search_ = now + kPeerSearch;
+      }
+      failed_.push_back(std::move(handshake));
     }
     something_.notify_one();
   }
@@ -184,6 +253,7 @@ class VoteServer::Impl final : public RawService {
   ConnectionList connections_;
   const Connection::Setup setup_;
   const std::chrono::seconds hello_time_;
+  const std::shared_ptr<Door> door_;
   int port_ = 0;
   std::atomic<bool> stopped_accepting_ = false;
 
@@ -191,6 +261,7 @@ class VoteServer::Impl final : public RawService {
   std::condition_variable something_;
   std::deque<std::pair<Clock::time_point, std::weak_ptr<Connection>>> hellos_due_;
   std::vector<FailedHandshake> failed_;
+  Clock::time_point next_search_{};  // for a peer's address
   bool awake_ = false;
   bool closing_ = false;
   bool stopping_ = false;

@@ -53,17 +53,20 @@ class Session {
   virtual std::optional<Refusal> unwanted() = 0;
 };
 
-/// Called from gRPC's threads and one of the server's, by many sessions at once, while no lock is held.
+/// Called from gRPC's threads and one of the server's, by many sessions at once.
 class Desk {
  public:
   virtual ~Desk() = default;
-  /// `name` is from the certificate or, without TLS, what the worker says. `peer` is the address, for logs.
-  virtual std::variant<std::unique_ptr<Session>, Refusal> join(const std::string& name,
-                                                               const std::string& peer,
+  /// Asked in the TLS handshake, once for each connection. With somebody who is refused here, HTTP/2 is never
+  /// spoken. gRPC waits for the answer and holds locks meanwhile: it must be quick and must not call gRPC.
+  virtual std::optional<Refusal> admit(const Identity& who) = 0;
+  /// `who` is from the certificate or, without TLS, what the worker says, and then without a key. `peer` is
+  /// the address, for logs. No lock is held.
+  virtual std::variant<std::unique_ptr<Session>, Refusal> join(const Identity& who, const std::string& peer,
                                                                const v1::Hello& hello) = 0;
   /// A session was refused, or a connection never became one (bad certificate, silence, another protocol).
   /// Called once for everything that a stranger does wrong, for the log and the metrics. `peer` is empty if
-  /// gRPC does not tell it. gRPC does not tell either which server a bad handshake was with, so if a
+  /// it cannot be told. gRPC does not tell either which server a bad handshake was with, so if a
   /// process has several servers, each is told of all.
   virtual void refused(const std::string& peer, const Refusal& refusal) = 0;
 };

@@ -26,7 +26,7 @@ namespace {
 constexpr double kConnectSeconds = 5;
 constexpr double kFirstPause = 0.1;  // seconds between two attempts to connect; doubles up to kLongestPause
 constexpr double kLongestPause = 2;
-constexpr int kMostShutOut = 8;  // attempts in a row, after which a worker that never joined gives up: 9 s
+constexpr int kMostHangUps = 8;  // in a row, after which a worker that never joined gives up: some 9 s
 constexpr const char* kOtherVersion = "run the same signvote on both sides";
 
 VoteClientOptions client_options(const WorkerSessionOptions& options) {
@@ -117,6 +117,8 @@ class WorkerSession::Impl {
   /// Tries once to begin a session, up to the welcome. If that fails, pauses before the next attempt.
   void connect() {
     assert(!joined_);
+    if (options_.renew && options_.renew(options_))
+      client_.renew({options_.certificate, options_.key}, options_.authority);
     if (client_.begin(std::min(kConnectSeconds, options_.give_up_seconds)) && client_.send(hello()) &&
         client_.receive(message_)) {
       last_contact_ = Clock::now();
@@ -146,10 +148,11 @@ class WorkerSession::Impl {
     if (!why.empty()) end = {SessionEnd::Kind::lost, why};
     if (stopped()) return;
     // Once the server has let this worker in, only its own word keeps the worker out: a proxy, a clock that
-    // is wrong or a certificate that is being replaced may be mended.
+    // is wrong or a certificate that is being replaced may be mended. A server that does not want a worker's
+    // certificate or name says so by hanging up, and can say no more.
     using Kind = SessionEnd::Kind;
-    shut_out_ = end.kind == Kind::shut_out ? shut_out_ + 1 : 0;
-    if (end.kind == Kind::refused || (!known_ && (end.kind == Kind::unproven || shut_out_ == kMostShutOut)))
+    hang_ups_ = end.kind == Kind::hung_up ? hang_ups_ + 1 : 0;
+    if (end.kind == Kind::refused || (!known_ && (end.kind == Kind::unproven || hang_ups_ == kMostHangUps)))
       throw EngineError(end.text);
     if (seconds_since(last_contact_) > options_.give_up_seconds)
       throw EngineError(fmt::format("no server at {} for {:.0f} seconds: {}", options_.connect,
@@ -227,7 +230,7 @@ class WorkerSession::Impl {
     voted_ = false;
   }
 
-  const WorkerSessionOptions options_;
+  WorkerSessionOptions options_;
   VoteClient client_;
   v1::ToWorker message_;  // received last
   JoinedRun run_;
@@ -246,7 +249,7 @@ class WorkerSession::Impl {
 
   Clock::time_point last_contact_ = Clock::now();
   double pause_ = kFirstPause;
-  int shut_out_ = 0;          // so many attempts in a row
+  int hang_ups_ = 0;          // one after the other
   std::string last_problem_;  // so that it is logged once and not at every attempt
 
   std::mutex mutex_;  // guards all below
