@@ -192,19 +192,19 @@ class Certificate(Case):
             says="is this worker's name on the server's allow-list",
         )
         shutil.copy(ours.authority, foreign.authority)  # it trusts the server, but not the other way round
-        stranger = Worker("worker-0", self.folder, server, foreign, mnist())
-        self.addCleanup(stranger.close)
-        stranger.start()
-        wait_until(
-            "the hint",
-            lambda: "the server's --client-ca?; tries again" in stranger.log.read_text(),
-            alive=[server, stranger],
+        NetworkCase.fails(
+            self,
+            1,
+            *connect,
+            *foreign.of("worker-0"),
+            "--ca",
+            foreign.authority,
+            says="its certificate signed by the server's --client-ca and not expired?",
         )
         wait_until(
             "the refusal", lambda: 'signvote_refused_total{reason="tls_handshake"}' in server.metrics(), alive=[server]
         )
         self.assertGreater(server.metrics()['signvote_refused_total{reason="unknown_worker"}'], 0)
-
 
     def test_certificates_are_read_again_when_they_change(self):
         """On both sides, though the authority is another one, too; files that do not fit each other are not used."""
