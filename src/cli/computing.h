@@ -37,6 +37,7 @@ struct EvalCommand {
 struct Tls {
   std::optional<KeyPair> keys;
   std::string authority;  // PEM: who signs the other side's certificates
+  std::string warning;    // what is not as it should be, though it works; may be empty
 };
 
 struct ServerCommand {

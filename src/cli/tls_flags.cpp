@@ -29,7 +29,12 @@ Tls TlsFlags::read() const {
         fmt::format("--cert, --key and {} are needed (signvote certs --help shows how to make them); on a "
                     "loopback address --insecure does without",
                     authority_flag));
-  return {load_key_pair(certificate, key), load_authority(authority)};
+  Tls tls{load_key_pair(certificate, key), load_authority(authority), ""};
+  namespace fs = std::filesystem;
+  if ((fs::status(key).permissions() & fs::perms::others_read) != fs::perms::none)
+    tls.warning =
+        fmt::format("every user of this machine can read the private key '{0}'; do: chmod 600 '{0}'", key);
+  return tls;
 }
 
 }  // namespace signvote::cli

@@ -8,6 +8,8 @@
 #include <csignal>
 #include <memory>
 
+#include "base/text.h"
+
 namespace signvote::cli {
 namespace {
 
@@ -39,7 +41,7 @@ TrainHooks logging_hooks() {
   logger->flush_on(spdlog::level::info);
   TrainHooks hooks;
   hooks.stop = catch_interrupts();
-  hooks.warn = [logger](const std::string& line) { logger->info("{}", line); };
+  hooks.warn = [logger](const std::string& line) { logger->info("{}", without_controls(line)); };
   hooks.progress = [logger](const ProgressState& state) {
     if (!state.evaluated && state.done != state.total) return;
     logger->info("round {} of {}{}{}", state.done, state.total,

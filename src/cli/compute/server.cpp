@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
-#include "base/process.h"
 #include "cli/compute/commands.h"
 #include "cli/compute/hooks.h"
 #include "learn/dataset.h"
@@ -27,9 +26,9 @@ int run_server(const ServerCommand& command) {
   const TrainConfig& config = command.config;
   const Dataset dataset = load_dataset(config.dataset, config.data_folder());
   check_batches(config, dataset);
-  raise_file_limit();  // because every connection is a file
   make_folder(config.out);
   const TrainHooks hooks = logging_hooks();
+  if (!command.tls.warning.empty()) hooks.warn(command.tls.warning);
   const TrainResult result = serve(config, options, dataset, hooks);
   if (!result.finished) {
     hooks.warn(fmt::format("stopped and saved after round {} of {}; the same command goes on", result.rounds,

@@ -25,6 +25,7 @@ int run_worker(const WorkerCommand& command) {
   options.session.give_up_seconds = command.give_up_seconds;
 
   const TrainHooks hooks = logging_hooks();
+  if (!command.tls.warning.empty()) hooks.warn(command.tls.warning);
   const TrainResult result = work(options, hooks);
   hooks.warn(result.finished ? fmt::format("the run is finished, {} rounds", result.rounds)
                              : fmt::format("stopped in round {}", result.rounds + 1));
