@@ -58,9 +58,9 @@ void add_certs(CLI::App& app, Action& action) {
   CLI::App* certs = app.add_subcommand("certs", "Make certificates for a server and its workers");
   certs->require_subcommand(1);
   certs->footer(
-      "Examples:\n  signvote certs new-ca certs\n"
-      "  signvote certs server certs --host vote.example.org --host 192.0.2.7\n"
-      "  signvote certs worker certs --name ann --name bob\n\n"
+      "Examples:\n  signvote certs new-ca ~/signvote-certs\n"
+      "  signvote certs server ~/signvote-certs --host vote.example.org --host 192.0.2.7\n"
+      "  signvote certs worker ~/signvote-certs --name ann --name bob\n\n"
       "A worker gets ca.pem and its own .pem and .key; ca.key stays where it was made.");
   const auto add = [&](const std::string& name, const std::string& help, const std::string& folder_help,
                        int& days, int (*make)(const CertsFlags&)) {
@@ -74,19 +74,22 @@ void add_certs(CLI::App& app, Action& action) {
   };
   CLI::App* ca = add("new-ca", "Make an authority: ca.pem and ca.key",
                      "Folder to write to; made if it is not there", flags->ca_days, new_ca);
-  ca->footer("Examples:\n  signvote certs new-ca certs\n  signvote certs new-ca certs --days 30");
+  ca->footer(
+      "Examples:\n  signvote certs new-ca ~/signvote-certs\n  signvote certs new-ca ~/signvote-certs --days "
+      "30");
   CLI::App* of_server = add("server", "Make the server's certificate: server.pem and server.key",
                             "The folder of the authority", flags->days, server);
   of_server->footer(
-      "Examples:\n  signvote certs server certs --host localhost --host 127.0.0.1\n"
-      "  signvote certs server certs --host vote.example.org --days 90");
+      "Examples:\n  signvote certs server ~/signvote-certs --host localhost --host 127.0.0.1\n"
+      "  signvote certs server ~/signvote-certs --host vote.example.org --days 90");
   of_server->add_option("--host", flags->hosts, "A name or address that workers connect to; may be repeated")
       ->required()
       ->type_name("HOST");
   CLI::App* of_worker = add("worker", "Make workers' certificates: NAME.pem and NAME.key",
                             "The folder of the authority", flags->days, worker);
   of_worker->footer(
-      "Examples:\n  signvote certs worker certs --name ann\n  signvote certs worker certs --name ann "
+      "Examples:\n  signvote certs worker ~/signvote-certs --name ann\n  signvote certs worker "
+      "~/signvote-certs --name ann "
       "--name bob");
   of_worker
       ->add_option("--name", flags->names, "The name by which the server knows the worker; may be repeated")

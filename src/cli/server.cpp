@@ -103,8 +103,8 @@ void add_server(CLI::App& app, const Computing& computing, Action& action) {
   const auto flags = std::make_shared<ServerFlags>();
   CLI::App* server = app.add_subcommand("server", "Run the tally for workers on other machines");
   server->footer(
-      "Examples:\n  signvote server --config run.toml --listen 0.0.0.0:7000 --cert certs/server.pem --key "
-      "certs/server.key \\\n    --client-ca certs/ca.pem --state runs/elastic\n"
+      "Examples:\n  signvote server --config run.toml --listen 0.0.0.0:7000 --cert server.pem --key "
+      "server.key \\\n    --client-ca ca.pem --state runs/elastic\n"
       "  signvote server --batches 14x4,904 --quorum 10/15 --deadline 30s --listen 127.0.0.1:7000 --insecure "
       "--state runs/try\n\n"
       "When it is started again with the same --state, it goes on where it was, even after kill -9.");

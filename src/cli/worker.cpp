@@ -65,8 +65,8 @@ void add_worker(CLI::App& app, const Computing& computing, Action& action) {
   const auto flags = std::make_shared<WorkerFlags>();
   CLI::App* worker = app.add_subcommand("worker", "Compute gradients for a server elsewhere");
   worker->footer(
-      "Examples:\n  signvote worker --connect server.example:7000 --cert certs/worker-0.pem --key "
-      "certs/worker-0.key --ca certs/ca.pem --batch 64\n"
+      "Examples:\n  signvote worker --connect server.example:7000 --cert worker-0.pem --key "
+      "worker-0.key --ca ca.pem --batch 64\n"
       "  signvote worker --connect 127.0.0.1:7000 --insecure --name worker-0 --batch auto --round-time 5s");
   worker->add_option("--connect", flags->connect, "Address of the server")
       ->required()

@@ -338,8 +338,8 @@ std::optional<Refusal> VoteDesk::not_now(const WorkerAtDesk& session, const v1::
   }
   if (!of_this_round)
     return refuse(Refusal::Kind::bad_message, "wrong_round",
-                  fmt::format("{}: a ballot for round {} while round {} is open", session.name,
-                              ballot.round() + 1, published_ + 1));
+                  fmt::format("{}: a ballot {} rounds ahead of round {}, which is open", session.name,
+                              ballot.round() - published_, published_ + 1));
   slot.checking = true;
   return std::nullopt;
 }
