@@ -346,7 +346,6 @@ TEST(HostileWorkers, that_are_not_on_the_list_are_refused_in_the_handshake) {
   carol.cancel();
   patient.join();
   ASSERT_GE(house.log("'carol' is not on the server's allow-list (unknown_worker)").size(), 1U);
-  EXPECT_NE(house.log("unknown_worker")[0].find("refused 127.0.0.1"), std::string::npos);
 }
 
 TEST(HostileWorkers, with_anothers_key_are_refused_and_sent_away) {
