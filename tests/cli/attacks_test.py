@@ -92,7 +92,6 @@ class Attacks(Case):
         log = self.server.log.read_text().splitlines()
         refused = [line for line in log if "'mallory' is not on the server's allow-list (unknown_worker)" in line]
         self.assertTrue(refused)
-        self.assertIn("refused 127.0.0.1", refused[0])
         audit = [json.loads(line) for line in (self.server.state / "audit.log").read_text().splitlines()]
         events = [line["event"] for line in audit]
         self.assertGreaterEqual(events.count("joined"), 3)
