@@ -120,10 +120,13 @@ void write_file_atomically(const fs::path& path, std::string_view content, Acces
 }
 
 InputFile::InputFile(const fs::path& path) : path_(path), fd_(-1), bytes_(0) {
-  Descriptor file(path, O_RDONLY, "read");
+  // Without O_NONBLOCK, opening a pipe would wait for somebody who writes to it.
+  Descriptor file(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, "read");
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) fail("read", path, errno);
-  if (!S_ISREG(status.st_mode)) throw DataError(fmt::format("'{}' is not a file", path.string()));
+  if (!S_ISREG(status.st_mode))
+    throw DataError(
+        fmt::format("'{}' is not a file: it is a folder, a pipe or a device; give a file", path.string()));
   bytes_ = static_cast<std::uint64_t>(status.st_size);
   fd_ = file.release();
 }

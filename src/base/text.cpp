@@ -26,10 +26,11 @@ std::string describe_current_exception() {
   } catch (const std::bad_alloc&) {
     return "out of memory; take fewer workers, a smaller --micro-batch or fewer --threads";
   } catch (const std::filesystem::filesystem_error& error) {
-    return fmt::format("cannot look at '{}': {}", error.path1().string(), error.code().message());
+    return without_controls(
+        fmt::format("cannot look at '{}': {}", error.path1().string(), error.code().message()));
   } catch (const std::exception& error) {
     const std::string what = error.what();
-    return what.substr(0, what.find('\n'));  // libtorch's errors go on with a stack trace
+    return without_controls(what.substr(0, what.find('\n')));  // libtorch's errors go on with a stack trace
   }
 }
 

@@ -15,7 +15,15 @@ inline std::string printable(std::string_view text, std::size_t limit) {
   return text.size() > limit ? result + "..." : result;
 }
 
-/// Describes the current exception in one line. REQUIRES: a std::exception is being handled.
+/// With '?' for every control character, because a terminal would obey it. Other languages' letters stay.
+inline std::string without_controls(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  return text;
+}
+
+/// Describes the current exception in one line without control characters. REQUIRES: a std::exception is
+/// being handled.
 std::string describe_current_exception();
 
 /// The lines of a text joined by "; ", cut after `limit` bytes.

@@ -1,5 +1,6 @@
 #include "certs/certificates.h"
 
+#include <fmt/format.h>
 #include <openssl/x509.h>
 
 #include <span>
@@ -45,6 +46,12 @@ TlsFiles::TlsFiles(fs::path certificate, fs::path key, fs::path authority)
       authority_file_(std::move(authority)) {
   load();
   seen_ = keys_.certificate + keys_.key + authority_;
+}
+
+std::string TlsFiles::warning() const {
+  if ((fs::status(key_file_).permissions() & fs::perms::others_read) == fs::perms::none) return {};
+  return fmt::format("every user of this machine can read the private key '{0}'; do: chmod 600 '{0}'",
+                     key_file_.string());
 }
 
 void TlsFiles::load() {

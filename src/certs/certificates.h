@@ -28,6 +28,8 @@ class TlsFiles {
 
   const KeyPair& keys() const { return keys_; }
   const std::string& authority() const { return authority_; }
+  /// What is not as it should be, though it works; empty if all is well.
+  std::string warning() const;
 
   /// Reads them again; true if they changed. If they are gone or do not work, keeps the old ones and throws
   /// DataError, once for each change: files that are replaced one after the other do not fit for a while.

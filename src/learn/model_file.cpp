@@ -1,12 +1,10 @@
 #include "learn/model_file.h"
 
 #include <fmt/format.h>
-#include <zip.h>
-
-#include <map>
-#include <set>
 
 #include "base/files.h"
+#include "base/text.h"
+#include "learn/state_dict.h"
 #include "signvote/error.h"
 
 namespace signvote {
@@ -21,67 +19,46 @@ torch::OrderedDict<std::string, torch::Tensor> tensors_of(Net& net) {
   return all;
 }
 
-/// True if the bytes are a zip archive in which every entry has a name of its own and its right checksum. A
-/// .pt file is a zip archive, and torch does not check the checksums: flipped bits would become other
-/// parameters, or crash its unpickler.
-bool intact_archive(const std::vector<std::byte>& bytes) {
-  zip_source_t* source = zip_source_buffer_create(bytes.data(), bytes.size(), /*freep=*/0, nullptr);
-  if (source == nullptr) return false;
-  zip_t* archive = zip_open_from_source(source, ZIP_RDONLY | ZIP_CHECKCONS, nullptr);
-  if (archive == nullptr) {
-    zip_source_free(source);
-    return false;
+struct ModelFile {
+  ArchiveEntries entries;
+  StateDict state;  // its tensors are in the entries
+};
+
+ModelFile read_model_file(const std::filesystem::path& path) {
+  ModelFile file;
+  const std::vector<std::byte> bytes = read_file(path);
+  try {
+    file.entries = read_archive(bytes);
+    file.state = read_state_dict(file.entries);
+  } catch (const DataError& error) {
+    throw DataError(fmt::format(
+        "'{}' is not a model, or is damaged ({}): take a model.pt of signvote, or a plain dict of "
+        "contiguous tensors saved by torch.save",
+        path.string(), error.what()));
   }
-  bool intact = true;
-  std::vector<char> buffer(1 << 16);
-  std::set<std::string> names;
-  for (zip_int64_t i = 0; intact && i < zip_get_num_entries(archive, 0); ++i) {
-    zip_file_t* entry = zip_fopen_index(archive, static_cast<zip_uint64_t>(i), 0);
-    zip_int64_t got = entry == nullptr ? -1 : 1;
-    while (got > 0)
-      got = zip_fread(entry, buffer.data(), buffer.size());  // -1 at the end if the checksum is wrong
-    const char* name = zip_get_name(archive, static_cast<zip_uint64_t>(i), 0);
-    zip_uint8_t system = 0;
-    zip_uint32_t attributes = 0;
-    zip_file_get_external_attributes(archive, static_cast<zip_uint64_t>(i), 0, &system, &attributes);
-    constexpr zip_uint32_t kFolder = 0x10;
-    intact = got == 0 && name != nullptr && names.insert(name).second && (attributes & kFolder) == 0;
-    if (entry != nullptr) zip_fclose(entry);
-  }
-  zip_discard(archive);
-  return intact;
+  return file;
 }
 
-std::map<std::string, torch::Tensor> read_state(const std::filesystem::path& path) {
-  const std::vector<std::byte> bytes = read_file(path);
-  std::map<std::string, torch::Tensor> state;
-  try {
-    if (!intact_archive(bytes)) throw DataError("damaged");
-    const auto* begin = reinterpret_cast<const char*>(bytes.data());
-    const c10::IValue value = torch::pickle_load(std::vector<char>(begin, begin + bytes.size()));
-    for (const auto& entry : value.toGenericDict())
-      state.emplace(entry.key().toStringRef(), entry.value().toTensor());
-  } catch (const std::exception&) {
-    throw DataError(
-        fmt::format("'{}' is not a model, or is damaged: take a model.pt of signvote, or a plain dict of "
-                    "tensors saved by torch.save",
-                    path.string()));
-  }
-  return state;
+torch::ScalarType torch_type(ElementType type) {
+  return type == ElementType::float32 ? torch::kFloat32 : torch::kInt64;
 }
 
 /// The first thing in the state that does not fit the network; empty if all fits.
-std::string misfit(Net& net, const std::map<std::string, torch::Tensor>& state) {
+std::string misfit(Net& net, const StateDict& state) {
   const auto wanted = tensors_of(net);
   for (const auto& tensor : wanted) {
     const auto found = state.find(tensor.key());
     if (found == state.end()) return fmt::format("it has no '{}'", tensor.key());
-    if (found->second.sizes() != tensor.value().sizes())
-      return fmt::format("its '{}' has the shape [{}], not [{}]", tensor.key(),
-                         fmt::join(found->second.sizes(), ", "), fmt::join(tensor.value().sizes(), ", "));
+    const StoredTensor& stored = found->second;
+    if (stored.shape != tensor.value().sizes())
+      return fmt::format("its '{}' has the shape [{}], not [{}]", tensor.key(), fmt::join(stored.shape, ", "),
+                         fmt::join(tensor.value().sizes(), ", "));
+    if (torch_type(stored.type) != tensor.value().scalar_type())
+      return fmt::format("its '{}' is of {}", tensor.key(), name_of(stored.type));
   }
   for (const auto& [name, tensor] : state)
-    if (!wanted.contains(name)) return fmt::format("it has '{}', which the model does not", name);
+    if (!wanted.contains(name))
+      return fmt::format("it has '{}', which the model does not", printable(name, 60));
   return {};
 }
 
@@ -103,18 +80,23 @@ void save_model(Net& net, const std::filesystem::path& path) {
 }
 
 void load_model(Net& net, const std::filesystem::path& path) {
-  const auto state = read_state(path);
-  if (const std::string problem = misfit(net, state); !problem.empty())
+  const ModelFile file = read_model_file(path);
+  if (const std::string problem = misfit(net, file.state); !problem.empty())
     throw DataError(fmt::format("'{}' does not fit the model: {}", path.string(), problem));
   const torch::NoGradGuard no_grad;
-  for (auto& tensor : tensors_of(net)) tensor.value().copy_(state.at(tensor.key()));
+  for (auto& tensor : tensors_of(net)) {
+    const StoredTensor& stored = file.state.at(tensor.key());
+    // from_blob takes no const pointer, but nothing writes through it.
+    tensor.value().copy_(
+        torch::from_blob(const_cast<std::byte*>(stored.bytes.data()), stored.shape, torch_type(stored.type)));
+  }
 }
 
 ModelKind identify_model(const std::filesystem::path& path) {
-  const auto state = read_state(path);
+  const ModelFile file = read_model_file(path);
   for (const char* model : kModelNames)
     for (const char* dataset : kDatasetNames)
-      if (misfit(*make_net(model, shape_of(dataset), 10, 0), state).empty()) return {model, dataset};
+      if (misfit(*make_net(model, shape_of(dataset), 10, 0), file.state).empty()) return {model, dataset};
   throw DataError(
       fmt::format("'{}' fits none of signvote's models ({})", path.string(), fmt::join(kModelNames, ", ")));
 }

@@ -1,14 +1,8 @@
 #include "report/metrics.h"
 
 #include <fmt/format.h>
-#include <httplib.h>
 
-#include <atomic>
 #include <cassert>
-#include <thread>
-#include <utility>
-
-#include "signvote/error.h"
 
 namespace signvote {
 
@@ -51,55 +45,5 @@ std::string escape_label(const std::string& text) {
   }
   return escaped;
 }
-
-class MetricsEndpoint::Impl {
- public:
-  Impl(int port, const Metrics& metrics, std::function<std::string()> healthy) {
-    server_.Get("/metrics", [&metrics](const httplib::Request&, httplib::Response& response) {
-      response.set_content(metrics.text(), "text/plain; version=0.0.4");
-    });
-    server_.Get("/healthz",
-                [healthy = std::move(healthy)](const httplib::Request&, httplib::Response& response) {
-                  const std::string problem = healthy();
-                  response.status = problem.empty() ? 200 : 503;
-                  response.set_content(problem.empty() ? "ok\n" : problem + "\n", "text/plain");
-                });
-    // By default the library sets SO_REUSEPORT, which would share a port that another program uses.
-    server_.set_socket_options([](socket_t socket) {
-      const int yes = 1;
-      ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    });
-    if (port == 0)
-      port_ = server_.bind_to_any_port("127.0.0.1");
-    else
-      port_ = server_.bind_to_port("127.0.0.1", port) ? port : -1;
-    if (port_ < 0)
-      throw EngineError(fmt::format(
-          "cannot listen on 127.0.0.1:{} for /metrics: is the port in use? choose another --metrics-port",
-          port));
-    thread_ = std::thread([this] {
-      server_.listen_after_bind();
-      ended_ = true;
-    });
-  }
-  ~Impl() {
-    while (!server_.is_running() && !ended_)
-      std::this_thread::yield();  // otherwise stop could come before the start
-    server_.stop();
-    thread_.join();
-  }
-  int port() const { return port_; }
-
- private:
-  httplib::Server server_;
-  int port_ = 0;
-  std::atomic<bool> ended_ = false;
-  std::thread thread_;
-};
-
-MetricsEndpoint::MetricsEndpoint(int port, const Metrics& metrics, std::function<std::string()> healthy)
-    : impl_(std::make_unique<Impl>(port, metrics, std::move(healthy))) {}
-MetricsEndpoint::~MetricsEndpoint() = default;
-int MetricsEndpoint::port() const { return impl_->port(); }
 
 }  // namespace signvote

@@ -1,6 +1,7 @@
 // A server's numbers for machines, in Prometheus' text format, and an HTTP address that serves them.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
@@ -36,12 +37,20 @@ class Metrics {
 /// Escapes a text so that it can stand between the quotes of a label.
 std::string escape_label(const std::string& text);
 
+/// What one client can take, whoever it is.
+struct EndpointLimits {
+  std::size_t connections = 64;      // if there are more, the oldest is closed
+  std::size_t request_bytes = 8192;  // without the body, which is not read
+  double seconds = 10;               // from the beginning of a connection to its end
+};
+
 /// Serves GET /metrics and /healthz on a loopback port for as long as it lives.
 class MetricsEndpoint {
  public:
   /// Port 0 means any free port. `healthy` returns an empty text, or what is wrong. Throws EngineError if
   /// the port is in use.
-  MetricsEndpoint(int port, const Metrics& metrics, std::function<std::string()> healthy);
+  MetricsEndpoint(int port, const Metrics& metrics, std::function<std::string()> healthy,
+                  const EndpointLimits& limits = {});
   ~MetricsEndpoint();
   int port() const;
 

@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/text.h"
+
 namespace signvote {
 namespace {
 
@@ -99,7 +101,7 @@ void Progress::note(const std::string& line) {
     std::fputs("\r\x1b[K", out_);
     last_shown_.reset();  // the line was overwritten, so draw the progress again
   }
-  std::fputs((line + "\n").c_str(), out_);
+  std::fputs((without_controls(line) + "\n").c_str(), out_);
   std::fflush(out_);
 }
 

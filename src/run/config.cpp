@@ -85,6 +85,7 @@ std::vector<std::uint32_t> parse_batches(const std::string& text) {
       const auto repeat = repeated ? number<std::uint32_t>("batches", part.substr(0, times), 1, 65536) : 1;
       part.erase(0, repeated ? times + 1 : 0);
       sizes.insert(sizes.end(), repeat, number<std::uint32_t>("batches", part, 1, 100'000'000));
+      if (sizes.size() > 65536) break;  // before a long text fills the memory
     }
   } catch (const ConfigError&) {
     throw ConfigError(fmt::format(

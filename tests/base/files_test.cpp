@@ -162,6 +162,14 @@ TEST(Files, what_cannot_be_read_is_named) {
   EXPECT_TRUE(names(refusal([&] { read_file(folder / ""); }), "is not a file"));
 }
 
+// A pipe would keep its reader waiting until somebody writes.
+TEST(Files, what_is_no_file_is_refused_at_once) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  for (const fs::path& path : {folder / "pipe", fs::path("/dev/null"), fs::path("/dev/zero"), folder / "."})
+    EXPECT_TRUE(names(refusal([&] { read_file(path); }), "is not a file")) << path;
+}
+
 TEST(Files, folders_are_made_with_their_parents) {
   const TemporaryFolder folder;
   make_folder(folder / "a/b/c");

@@ -118,6 +118,34 @@ class ConfigFile(Case):
         self.assertEqual(contents(self.folder), before)
 
 
+class Pipes(Case):
+    def test_what_is_no_file_is_refused_at_once(self):
+        """Nobody writes to the pipe, so whoever opened it to read would wait for ever."""
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        state = self.folder / "state"
+        server = ["server", *small(), "--listen", "127.0.0.1:0", "--state", state]
+        worker = ["worker", "--connect", "127.0.0.1:1"]
+        plain = self.folder / "plain"
+        plain.write_text("")
+        self.refuse_each(
+            1,
+            [
+                (command, [file, "is not a file"])
+                for file in (pipe, "/dev/zero")
+                for command in (
+                    ["train", "--config", file],
+                    [*server, "--insecure", "--config", file],
+                    [*server, "--cert", file, "--key", plain, "--client-ca", plain],
+                    [*worker, "--cert", plain, "--key", file, "--ca", plain],
+                    ["eval", file],
+                )
+            ],
+        )
+        self.refuse(2, *server, "--insecure", "--allow", pipe, says=[pipe, "is not a file"])
+        self.assertFalse(state.exists())
+
+
 class DataFiles(Case):
     def setUp(self):
         super().setUp()

@@ -5,6 +5,7 @@ import pathlib
 import re
 import shutil
 import tempfile
+import zipfile
 
 from command_line import Case, contents, main, run, small, summary
 from generated_data import mnist
@@ -64,6 +65,37 @@ class Eval(Case):
         unfinished.mkdir()
         shutil.copy(self.trained / "config.toml", unfinished)
         self.refuse(1, "eval", unfinished, says=["has no model.pt", f"signvote train --resume '{unfinished}'"])
+
+    def test_a_hostile_model_is_refused(self):
+        """torch's own reader crashes on these, or reads other memory as parameters."""
+
+        def rewritten(name, change):
+            file = self.folder / name
+            with zipfile.ZipFile(self.trained / "model.pt") as old, zipfile.ZipFile(file, "w") as new:
+                for entry in old.namelist():
+                    content = old.read(entry)
+                    new.writestr(entry, change(content) if entry.endswith("data.pkl") else content)
+            return file
+
+        def replaced(old, new):
+            def change(pickle):
+                self.assertIn(old, pickle)
+                return pickle.replace(old, new, 1)
+
+            return change
+
+        changes = {
+            "same": lambda pickle: pickle,
+            "offset": replaced(b"K\x00(K\x20K\x01", b"J\xff\xff\xff\x0f(K\x20K\x01"),
+            "negative": replaced(b"K\x00(K\x20K\x01", b"J\xff\xff\xff\xff(K\x20K\x01"),
+            "stride": replaced(b"(K\x19K\x19K\x05K\x01t", b"(J\xff\xff\xff\x0fK\x19K\x05K\x01t"),
+            "deep": lambda pickle: b"\x80\x02)" + b"\x85" * 200_000 + b".",
+            "marks": lambda pickle: b"\x80\x02" + b"(" * 200_000 + b"t" * 200_000 + b".",
+            "call": lambda pickle: b"\x80\x02cos\nsystem\n(X\x05\x00\x00\x00falsetR.",
+        }
+        files = {name: rewritten(name, change) for name, change in changes.items()}
+        self.succeed("eval", files.pop("same"), "--data", mnist())
+        self.refuse_each(1, [(["eval", file], [name, "is not a model"]) for name, file in files.items()])
 
     def test_a_model_without_its_data_is_refused(self):
         self.refuse(1, "eval", self.trained / "model.pt", says="signvote data fetch mnist")

@@ -166,6 +166,17 @@ class Certificate(Case):
         )
         self.assertFalse(state.exists())
 
+    def test_a_key_that_everybody_can_read_is_warned_of_once(self):
+        ours = self.folder / "ours"
+        self.succeed("certs", "new-ca", ours)
+        self.succeed("certs", "worker", ours, "--name", "worker-0")
+        key = ours / "worker-0.key"
+        worker = ["worker", "--connect", "127.0.0.1:1", "--give-up", "1ms", "--ca", ours / "ca.pem"]
+        worker += ["--cert", ours / "worker-0.pem", "--key", key]
+        self.assertNotIn("can read the private key", run(*worker).stderr)
+        key.chmod(0o644)
+        self.assertEqual(run(*worker).stderr.count(f"can read the private key '{key}'; do: chmod 600"), 1)
+
     def test_a_foreign_server_and_a_stranger_are_refused(self):
         ours = Certificates(self.folder / "ours", [*NAMES, "mallory"])
         foreign = Certificates(self.folder / "foreign", NAMES)

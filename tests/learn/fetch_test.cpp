@@ -3,6 +3,7 @@
 #include "learn/fetch.h"
 
 #include <gtest/gtest.h>
+#define CPPHTTPLIB_OPENSSL_SUPPORT
 #include <httplib.h>
 #include <rapidcheck.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 #include "base/files.h"
 #include "base/process.h"
 #include "base/sha256.h"
+#include "certs/authority.h"
 #include "learn/dataset.h"
 #include "learn/download.h"
 #include "signvote/error.h"
@@ -360,6 +362,7 @@ Outcome fetch_mirror(const std::string& name, const fs::path& into, const std::s
   return fetch({.name = name, .into = into, .from = {}, .mirror = url, .say = {}, .sha256 = sha256});
 }
 
+constexpr std::uintmax_t kLimit = 100'000'000;
 const std::string kFirst = "train-images-idx3-ubyte.gz";
 const std::set<std::string> kOnlyMnist = {"mnist"};
 
@@ -474,6 +477,85 @@ TEST_F(FetchMirror, only_http_is_spoken) {
   EXPECT_EQ(folder.names(), std::set<std::string>{"served"});
 }
 
+/// Downloads it with nothing to check; returns why that failed.
+std::string refusal(const std::string& url, const fs::path& part, std::uintmax_t most_bytes = kLimit) {
+  try {
+    download(
+        url, part, most_bytes, [](const std::string&) {}, [](const fs::path&) {});
+    return "";
+  } catch (const DataError& error) {
+    return error.what();
+  }
+}
+
+/// Runs a server of httplib for as long as it lives.
+struct Running {
+  explicit Running(httplib::Server& server)
+      : server(server),
+        port(server.bind_to_any_port("127.0.0.1")),
+        thread([&server] { server.listen_after_bind(); }) {
+    while (!server.is_running()) std::this_thread::yield();
+  }
+  ~Running() {
+    server.stop();
+    thread.join();
+  }
+  httplib::Server& server;
+  int port;
+  std::thread thread;
+};
+
+TEST_F(FetchMirror, what_is_too_large_is_not_kept) {
+  Server mirror({{"file", noise(5000, 3)}});
+  EXPECT_EQ(refusal(mirror.address() + "/file", folder / "part", 5000), "");
+  fs::remove(folder / "part");
+  EXPECT_TRUE(has(refusal(mirror.address() + "/file", folder / "part", 4999), "more than 4999 bytes"));
+  EXPECT_TRUE(folder.names().empty());
+  write(folder / ".", {{"part", noise(6000, 3)}});  // larger than the file may be: it starts anew
+  EXPECT_EQ(refusal(mirror.address() + "/file", folder / "part", 5000), "");
+  EXPECT_EQ(fs::file_size(folder / "part"), 5000U);
+  fs::remove(folder / "part");
+
+  httplib::Server endless;  // and says nothing of its size
+  endless.Get("/file", [](const httplib::Request&, httplib::Response& response) {
+    response.set_chunked_content_provider("text/plain", [](std::size_t, httplib::DataSink& sink) {
+      const std::string more(10'000, 'x');
+      return sink.write(more.data(), more.size());
+    });
+  });
+  const Running running(endless);
+  const std::string url = "http://127.0.0.1:" + std::to_string(running.port) + "/file";
+  EXPECT_TRUE(has(refusal(url, folder / "part", 1'000'000), "more than 1000000 bytes"));
+  EXPECT_TRUE(folder.names().empty());
+}
+
+TEST_F(FetchMirror, https_does_not_lead_to_http) {
+  const TemporaryFolder certs;
+  make_ca(certs / ".", 1);
+  make_server_certificate(certs / ".", {"127.0.0.1"}, 1);
+  httplib::SSLServer secure((certs / "server.pem").c_str(), (certs / "server.key").c_str());
+  secure.Get("/file", [](const httplib::Request&, httplib::Response& response) {
+    response.set_content("content", "text/plain");
+  });
+  secure.Get("/elsewhere", [this](const httplib::Request&, httplib::Response& response) {
+    response.set_redirect(server.address() + "/" + kFirst);
+  });
+  secure.Get("/back",
+             [](const httplib::Request&, httplib::Response& response) { response.set_redirect("/file"); });
+  const Running running(secure);
+  const std::string base = "https://127.0.0.1:" + std::to_string(running.port);
+  EXPECT_NE(refusal(base + "/file", folder / "part"), "") << "nobody trusts this authority";
+  ::setenv("SSL_CERT_FILE", (certs / "ca.pem").c_str(), 1);
+  EXPECT_EQ(refusal(base + "/file", folder / "part"), "");
+  fs::remove(folder / "part");
+  EXPECT_EQ(refusal(base + "/back", folder / "part"), "");
+  fs::remove(folder / "part");
+  EXPECT_NE(refusal(base + "/elsewhere", folder / "part"), "");
+  ::unsetenv("SSL_CERT_FILE");
+  EXPECT_TRUE(server.requests().empty());
+  EXPECT_TRUE(folder.names().empty());
+}
+
 TEST_F(FetchMirror, every_beginning_can_be_resumed) {
   const std::string content = noise(5000, 3);
   Server mirror({{"file", content}});
@@ -484,7 +566,7 @@ TEST_F(FetchMirror, every_beginning_can_be_resumed) {
     const auto size = *rc::gen::inRange<std::size_t>(0, 6000);
     write(place / ".", {{"part", noise(size, *rc::gen::element(3U, 4U))}});
     download(
-        mirror.address() + "/file", place / "part", [](const std::string&) {},
+        mirror.address() + "/file", place / "part", kLimit, [](const std::string&) {},
         [&](const fs::path& path) {
           if (read_text_file(path) != content) throw DataError("wrong");
         });
@@ -497,15 +579,15 @@ TEST_F(FetchMirror, tells_of_a_large_file) {
   Server mirror({{"large", content}});
   std::vector<std::string> said;
   download(
-      mirror.address() + "/large", folder / "part", [&](const std::string& line) { said.push_back(line); },
-      [](const fs::path&) {});
+      mirror.address() + "/large", folder / "part", kLimit,
+      [&](const std::string& line) { said.push_back(line); }, [](const fs::path&) {});
   ASSERT_FALSE(said.empty());
   EXPECT_LE(said.size(), 10U);
   EXPECT_TRUE(said.back().ends_with("100 % of 21 MB")) << said.back();
   fs::remove(folder / "part");
   struct Interrupt {};
   EXPECT_THROW(download(
-                   mirror.address() + "/large", folder / "part",
+                   mirror.address() + "/large", folder / "part", kLimit,
                    [](const std::string&) { throw Interrupt(); }, [](const fs::path&) {}),
                Interrupt);
 }

@@ -3,12 +3,16 @@
 
 #include <gtest/gtest.h>
 #include <httplib.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
+#include <cerrno>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "signvote/error.h"
 
 namespace signvote {
@@ -124,6 +128,112 @@ TEST_F(Endpoint, has_nothing_else) {
   const auto answer = client(endpoint)->Post("/metrics", "rounds_total 5", "text/plain");
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->status, 404);
+}
+
+/// A client that does what it likes with its connection.
+class Rude {
+ public:
+  explicit Rude(const MetricsEndpoint& endpoint) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(endpoint.port()));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(socket_.fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  }
+  /// False if the other side has closed the connection.
+  bool send(const std::string& text) const {
+    return ::send(socket_.fd, text.data(), text.size(), MSG_NOSIGNAL) >= 0;
+  }
+  bool is_open() const {
+    char byte = 0;
+    return ::recv(socket_.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+  }
+  /// All that comes until the connection ends.
+  std::string rest() const {
+    std::string all;
+    char buffer[4096];
+    while (true) {
+      const ssize_t count = ::recv(socket_.fd, buffer, sizeof buffer, 0);
+      if (count <= 0) return all;
+      all.append(buffer, static_cast<std::size_t>(count));
+    }
+  }
+
+ private:
+  Descriptor socket_;
+};
+
+constexpr double kNever = 1e6;  // seconds
+
+TEST_F(Endpoint, answers_beside_idle_connections) {
+  const MetricsEndpoint endpoint(0, metrics_, [] { return std::string(); }, {.seconds = kNever});
+  std::vector<Rude> idle;
+  for (int i = 0; i < 40; ++i) idle.emplace_back(endpoint);
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(idle[i].send("GET /heal"));
+  ASSERT_TRUE(get(endpoint, "/healthz"));
+  // They need not end before others are served, and may still go on.
+  for (const Rude& client : idle) EXPECT_TRUE(client.is_open());
+  EXPECT_TRUE(idle[0].send("thz HTTP/1.1\r\n\r\n"));
+  EXPECT_EQ(idle[0].rest().find("HTTP/1.1 200 OK\r\n"), 0U);
+}
+
+TEST_F(Endpoint, closes_the_oldest_of_too_many_connections) {
+  const MetricsEndpoint endpoint(0, metrics_, [] { return std::string(); },
+                                 {.connections = 3, .seconds = kNever});
+  std::vector<Rude> idle;
+  for (int i = 0; i < 10; ++i) idle.emplace_back(endpoint);
+  ASSERT_TRUE(get(endpoint, "/healthz"));
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(idle[i].rest(), "") << i;
+  for (int i = 8; i < 10; ++i) EXPECT_TRUE(idle[i].is_open()) << i;
+}
+
+TEST_F(Endpoint, a_connection_ends_when_its_time_is_up) {
+  const MetricsEndpoint endpoint(0, metrics_, [] { return std::string(); }, {.seconds = 0.01});
+  const Rude silent(endpoint);
+  const Rude slow(endpoint);
+  slow.send("GET /healthz HTTP/1.1\r\nA: b\r\n");
+  EXPECT_EQ(silent.rest(), "");
+  EXPECT_EQ(slow.rest(), "");
+}
+
+TEST_F(Endpoint, takes_no_body_and_no_endless_header) {
+  const MetricsEndpoint endpoint(0, metrics_, [] { return std::string(); }, {.seconds = kNever});
+  const std::string megabyte(1 << 20, 'x');
+  const auto takes = [&megabyte](const Rude& client) {  // in megabytes; the sockets' own buffers hold some
+    int taken = 0;
+    while (taken < 256 && client.send(megabyte)) ++taken;
+    return taken;
+  };
+  const Rude poster(endpoint);
+  ASSERT_TRUE(poster.send("POST /metrics HTTP/1.1\r\nContent-Length: 1000000000000\r\n\r\n"));
+  EXPECT_LT(takes(poster), 256);
+  const Rude chunked(endpoint);
+  ASSERT_TRUE(chunked.send("POST /metrics HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n40000000\r\n"));
+  EXPECT_LT(takes(chunked), 256);
+  const Rude talker(endpoint);
+  ASSERT_TRUE(talker.send("GET /metrics HTTP/1.1\r\n"));
+  int lines = 0;
+  while (lines < 1'000'000 && talker.send("A: " + std::string(200, 'b') + "\r\n")) ++lines;
+  EXPECT_LT(lines, 1'000'000);
+  // Whoever listens is told.
+  const Rude long_winded(endpoint);
+  ASSERT_TRUE(long_winded.send("GET /metrics HTTP/1.1\r\nA: " + std::string(10'000, 'b') + "\r\n\r\n"));
+  EXPECT_EQ(long_winded.rest().find("HTTP/1.1 431 "), 0U);
+  ASSERT_TRUE(get(endpoint, "/metrics"));
+}
+
+TEST_F(Endpoint, what_is_no_request_is_answered_or_closed) {
+  const MetricsEndpoint endpoint(0, metrics_, [] { return std::string(); });
+  for (const std::string text : {"\r\n\r\n", "GET\r\n\r\n", "GET  \r\n\r\n", "\x16\x03\x01\r\n\r\n"}) {
+    const Rude client(endpoint);
+    ASSERT_TRUE(client.send(text));
+    EXPECT_EQ(client.rest().find("HTTP/1.1 404 "), 0U) << text;
+  }
+  const Rude head(endpoint);
+  ASSERT_TRUE(head.send("HEAD /healthz?verbose HTTP/1.0\r\n\r\n"));
+  const std::string answer = head.rest();
+  EXPECT_NE(answer.find("Content-Length: 3\r\n"), std::string::npos);
+  EXPECT_EQ(answer.substr(answer.size() - 4), "\r\n\r\n") << "no body";
 }
 
 TEST_F(Endpoint, does_not_share_a_port) {

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "base/line_queue.h"
+#include "base/text.h"
 
 namespace signvote::cli {
 namespace {
@@ -54,7 +55,7 @@ TrainHooks logging_hooks() {
       });
   TrainHooks hooks;
   hooks.stop = catch_interrupts();
-  hooks.warn = [queue](const std::string& line) { queue->push(log_line(line)); };
+  hooks.warn = [queue](const std::string& line) { queue->push(log_line(without_controls(line))); };
   hooks.progress = [queue](const ProgressState& state) {
     if (!state.evaluated && state.done != state.total) return;
     queue->push(log_line(

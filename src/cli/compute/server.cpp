@@ -29,6 +29,7 @@ int run_server(const ServerCommand& command) {
   raise_file_limit();  // because every connection is a file
   make_folder(config.out);
   const TrainHooks hooks = logging_hooks();
+  if (command.tls && !command.tls->warning().empty()) hooks.warn(command.tls->warning());
   const TrainResult result = serve(config, options, command.own_batches, dataset, hooks);
   if (!result.finished) {
     hooks.warn(fmt::format("stopped and saved after round {} of {}; the same command goes on", result.rounds,

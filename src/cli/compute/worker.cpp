@@ -41,6 +41,7 @@ int run_worker(const WorkerCommand& command) {
   options.round_seconds = command.round_seconds;
   options.session.give_up_seconds = command.give_up_seconds;
 
+  if (tls && !tls->warning().empty()) hooks.warn(tls->warning());
   const TrainResult result = work(options, hooks);
   hooks.warn(result.finished ? fmt::format("the run is finished, {} rounds", result.rounds)
                              : fmt::format("stopped in round {}", result.rounds + 1));

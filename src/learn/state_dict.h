@@ -1,0 +1,38 @@
+// The tensors in a .pt file, read without torch. Such a file is a zip archive with a pickle, which is a
+// program that builds the state dict, and with the tensors' bytes. torch runs foreign pickles without looking
+// at sizes: an offset outside the storage reads other memory, and deep nesting ends in a stack overflow. Here
+// only those few instructions are followed that a dict of tensors needs, and everything is checked before it
+// is used.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace signvote {
+
+using ArchiveEntries = std::map<std::string, std::vector<std::byte>>;  // content by name
+
+/// All entries of a zip archive whose entries are not compressed, have names of their own and right
+/// checksums, and do not overlap, so that they take no more memory than the file. Throws DataError with the
+/// reason.
+ArchiveEntries read_archive(std::span<const std::byte> file);
+
+enum class ElementType { float32, int64 };
+const char* name_of(ElementType type);
+
+struct StoredTensor {
+  ElementType type = ElementType::float32;
+  std::vector<std::int64_t> shape;
+  std::span<const std::byte> bytes;  // of all elements, the last dimension first; within the entries
+};
+using StateDict = std::map<std::string, StoredTensor>;
+
+/// What a dict of contiguous tensors became when torch.save or torch::pickle_save wrote it. `entries` must
+/// outlive the result. Throws DataError with the reason.
+StateDict read_state_dict(const ArchiveEntries& entries);
+
+}  // namespace signvote
