@@ -1,19 +1,37 @@
 #include "base/thread_pool.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <system_error>
 #include <utility>
+
+#include "signvote/error.h"
 
 namespace signvote {
 
 ThreadPool::ThreadPool(std::size_t threads, const std::function<void()>& prepare) {
-  for (std::size_t i = 0; i < std::max<std::size_t>(threads, 1); ++i)
-    threads_.emplace_back([this, i, prepare] {
-      if (prepare) prepare();
-      work(i);
-    });
+  const std::size_t count = std::max<std::size_t>(threads, 1);
+  threads_.reserve(count);
+  try {
+    for (std::size_t i = 0; i < count; ++i)
+      threads_.emplace_back([this, i, prepare] {
+        if (prepare) prepare();
+        work(i);
+      });
+  } catch (const std::system_error& error) {
+    const std::size_t started = threads_.size();
+    stop();
+    throw Error(
+        fmt::format("cannot start more than {} of {} threads: {}; take fewer --threads, or raise the limits "
+                    "of processes and memory (ulimit -u, ulimit -v)",
+                    started, count, error.code().message()));
+  }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;

@@ -19,7 +19,8 @@ class ThreadPool {
   /// body(index, thread), with thread in [0, size()).
   using Body = std::function<void(std::size_t index, std::size_t thread)>;
 
-  /// Starts `threads` threads (at least one), each of which calls `prepare` once.
+  /// Starts `threads` threads (at least one), each of which calls `prepare` once. Throws Error if the system
+  /// does not give that many.
   explicit ThreadPool(std::size_t threads, const std::function<void()>& prepare = {});
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -42,6 +43,7 @@ class ThreadPool {
 
  private:
   void work(std::size_t thread);
+  void stop();
 
   std::mutex mutex_;
   std::condition_variable wake_;

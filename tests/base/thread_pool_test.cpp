@@ -3,12 +3,17 @@
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <numeric>
 #include <set>
 #include <stdexcept>
+
+#include "signvote/error.h"
 
 namespace signvote {
 namespace {
@@ -45,6 +50,33 @@ TEST(ThreadPool, no_threads_is_one) {
 }
 
 // What callers rely on when they keep a network per thread number.
+// A limit of memory does the same as one of processes, which does not bind root.
+TEST(ThreadPool, more_threads_than_the_system_gives_is_an_error) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizers need more address space than this limit gives";
+#else
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit limit{std::size_t{1} << 30, std::size_t{1} << 30};
+    ::setrlimit(RLIMIT_AS, &limit);
+    int code = 1;
+    try {
+      ThreadPool pool(1024);
+    } catch (const Error& error) {
+      const std::string what = error.what();
+      code = what.find("of 1024 threads") != std::string::npos && what.find("--threads") != std::string::npos
+                 ? 0
+                 : 2;
+    }
+    ::_exit(code);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+#endif
+}
+
 TEST(ThreadPool, a_thread_number_is_one_thread_for_life) {
   ThreadPool pool(4);
   std::vector<std::set<std::thread::id>> seen(4);  // written by that thread alone

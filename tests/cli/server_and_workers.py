@@ -77,7 +77,7 @@ class Program:
         self.process = None
         self.lives = 0
         self.errors = None  # another file for its stderr
-        self._prefix = list(prefix)  # e.g. a lab's ["ip", "netns", "exec", ...]
+        self.prefix = list(prefix)  # e.g. a lab's ["ip", "netns", "exec", ...]
 
     def arguments(self):
         raise NotImplementedError
@@ -86,7 +86,7 @@ class Program:
         assert not self.running(), self.name
         with open(self.log, "a") as log:
             self.process = subprocess.Popen(
-                [*self._prefix, SIGNVOTE, *map(str, self.arguments())],
+                [*self.prefix, SIGNVOTE, *map(str, self.arguments())],
                 env=ENVIRONMENT,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -26,7 +26,6 @@ int run_server(const ServerCommand& command) {
   const TrainConfig& config = command.config;
   const Dataset dataset = load_dataset(config.dataset, config.data_folder());
   check_batches(config, dataset);
-  raise_file_limit();  // because every connection is a file
   make_folder(config.out);
   const TrainHooks hooks = logging_hooks();
   if (command.tls && !command.tls->warning().empty()) hooks.warn(command.tls->warning());
