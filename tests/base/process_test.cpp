@@ -68,6 +68,14 @@ TEST(Process, many_threads_at_once) {
   EXPECT_EQ(wrong, std::vector<int>(8));
 }
 
+TEST(Process, no_control_character_is_left_in_an_error) {
+  try {
+    throw std::runtime_error("a\x1b[2Jb\x7f\r caf\xc3\xa9\nthe rest");
+  } catch (const std::exception&) {
+    EXPECT_EQ(describe_current_exception(), "a?[2Jb?? caf\xc3\xa9");
+  }
+}
+
 TEST(Process, one_line_has_no_line_breaks_and_stays_short) {
   EXPECT_TRUE(rc::check("one_line", [](const std::vector<std::string>& lines) {
     std::string text;

@@ -106,6 +106,7 @@ TEST(HostileBallots, end_their_session_and_nothing_else) {
     const SessionEnd end = hostile.ended();
     EXPECT_EQ(end.kind, Kind::refused);
     EXPECT_EQ(end.text.find('\n'), std::string::npos) << end.text;
+    EXPECT_EQ(end.text.find("a ballot for round 0"), std::string::npos) << "there is none; " << end.text;
     EXPECT_EQ(house.refusals(), (Refusals{{attack.reason, 1}}));
     ASSERT_EQ(house.log("refused").size(), 1U);
     EXPECT_NE(house.log("refused")[0].find("(" + attack.reason + ")"), std::string::npos);
