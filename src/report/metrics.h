@@ -39,9 +39,9 @@ std::string escape_label(const std::string& text);
 
 /// What one client can take, whoever it is.
 struct EndpointLimits {
-  std::size_t connections = 64;      // if there are more, the oldest is closed
-  std::size_t request_bytes = 8192;  // without the body, which is not read
-  double seconds = 10;               // from the beginning of a connection to its end
+  unsigned connections = 64;          // if there are more, the oldest is closed
+  std::size_t request_bytes = 16384;  // without the body, which is not read
+  unsigned idle_seconds = 10;         // then a connection is closed; 0: never
 };
 
 /// Serves GET /metrics and /healthz on a loopback port for as long as it lives.

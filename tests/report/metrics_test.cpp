@@ -163,10 +163,10 @@ class Rude {
   Descriptor socket_;
 };
 
-constexpr double kNever = 1e6;  // seconds
+constexpr unsigned kNever = 0;
 
 TEST_F(Endpoint, answers_beside_idle_connections) {
-  const MetricsEndpoint endpoint(0, metrics_, [] { return std::string(); }, {.seconds = kNever});
+  const MetricsEndpoint endpoint(0, metrics_, [] { return std::string(); }, {.idle_seconds = kNever});
   std::vector<Rude> idle;
   for (int i = 0; i < 40; ++i) idle.emplace_back(endpoint);
   for (int i = 0; i < 20; ++i) EXPECT_TRUE(idle[i].send("GET /heal"));
@@ -179,7 +179,7 @@ TEST_F(Endpoint, answers_beside_idle_connections) {
 
 TEST_F(Endpoint, closes_the_oldest_of_too_many_connections) {
   const MetricsEndpoint endpoint(0, metrics_, [] { return std::string(); },
-                                 {.connections = 3, .seconds = kNever});
+                                 {.connections = 3, .idle_seconds = kNever});
   std::vector<Rude> idle;
   for (int i = 0; i < 10; ++i) idle.emplace_back(endpoint);
   ASSERT_TRUE(get(endpoint, "/healthz"));
@@ -188,7 +188,7 @@ TEST_F(Endpoint, closes_the_oldest_of_too_many_connections) {
 }
 
 TEST_F(Endpoint, a_connection_ends_when_its_time_is_up) {
-  const MetricsEndpoint endpoint(0, metrics_, [] { return std::string(); }, {.seconds = 0.01});
+  const MetricsEndpoint endpoint(0, metrics_, [] { return std::string(); }, {.idle_seconds = 1});
   const Rude silent(endpoint);
   const Rude slow(endpoint);
   slow.send("GET /healthz HTTP/1.1\r\nA: b\r\n");
@@ -197,7 +197,7 @@ TEST_F(Endpoint, a_connection_ends_when_its_time_is_up) {
 }
 
 TEST_F(Endpoint, takes_no_body_and_no_endless_header) {
-  const MetricsEndpoint endpoint(0, metrics_, [] { return std::string(); }, {.seconds = kNever});
+  const MetricsEndpoint endpoint(0, metrics_, [] { return std::string(); }, {.idle_seconds = kNever});
   const std::string megabyte(1 << 20, 'x');
   const auto takes = [&megabyte](const Rude& client) {  // in megabytes; the sockets' own buffers hold some
     int taken = 0;
@@ -217,17 +217,18 @@ TEST_F(Endpoint, takes_no_body_and_no_endless_header) {
   EXPECT_LT(lines, 1'000'000);
   // Whoever listens is told.
   const Rude long_winded(endpoint);
-  ASSERT_TRUE(long_winded.send("GET /metrics HTTP/1.1\r\nA: " + std::string(10'000, 'b') + "\r\n\r\n"));
+  ASSERT_TRUE(long_winded.send("GET /metrics HTTP/1.1\r\nA: " + std::string(20'000, 'b')));
   EXPECT_EQ(long_winded.rest().find("HTTP/1.1 431 "), 0U);
   ASSERT_TRUE(get(endpoint, "/metrics"));
 }
 
 TEST_F(Endpoint, what_is_no_request_is_answered_or_closed) {
   const MetricsEndpoint endpoint(0, metrics_, [] { return std::string(); });
-  for (const std::string text : {"\r\n\r\n", "GET\r\n\r\n", "GET  \r\n\r\n", "\x16\x03\x01\r\n\r\n"}) {
+  for (const std::string text : {"GET\r\n\r\n", "GET  \r\n\r\n", "\x16\x03\x01\r\n\r\n"}) {
     const Rude client(endpoint);
     ASSERT_TRUE(client.send(text));
-    EXPECT_EQ(client.rest().find("HTTP/1.1 404 "), 0U) << text;
+    const std::string answer = client.rest();
+    EXPECT_TRUE(answer.empty() || answer.find(" 400 ") != std::string::npos) << text << answer;
   }
   const Rude head(endpoint);
   ASSERT_TRUE(head.send("HEAD /healthz?verbose HTTP/1.0\r\n\r\n"));
