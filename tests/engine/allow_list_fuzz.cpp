@@ -30,8 +30,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const AllowList list("/proc/self/fd/" + std::to_string(file), kWorkers);
     require(!list.workers().empty());
     std::set<std::uint32_t> given;
-    for (const auto& [name, worker] : list.workers())
-      require(worker < kWorkers && given.insert(worker).second && list.find(name) == worker);
+    for (const auto& [name, allowed] : list.workers())
+      require(allowed.worker < kWorkers && given.insert(allowed.worker).second &&
+              list.find(name) == allowed.worker);
   } catch (const ConfigError& error) {
     require(*error.what() != 0);
   }

@@ -48,9 +48,10 @@ TEST_F(Audit, tells_who_when_and_why) {
   open();
   audit->refused("192.0.2.2:6", "unknown_worker", "'m\xffl\"' is not on the list");
   audit->more_refused("unknown_worker", 17);
+  audit->rounds_lost(kAnn, 3, 7, 4);
   audit.reset();
   const std::vector<Json> lines = lines_of(file);
-  ASSERT_EQ(lines.size(), 4U) << "an older one is added to";
+  ASSERT_EQ(lines.size(), 5U) << "an older one is added to";
   for (const Json& line : lines) EXPECT_EQ(line.at("time").get<std::string>().size(), 24U) << line;
   EXPECT_EQ(lines[0].at("event"), "joined");
   EXPECT_EQ(lines[0].at("name"), "ann");
@@ -63,6 +64,9 @@ TEST_F(Audit, tells_who_when_and_why) {
   EXPECT_EQ(lines[2].at("reason"), "unknown_worker");
   EXPECT_EQ(lines[3].at("event"), "more_refused");
   EXPECT_EQ(lines[3].at("count"), 17);
+  EXPECT_EQ(lines[4].at("event"), "rounds_lost");
+  EXPECT_EQ(lines[4].at("held"), 7);
+  EXPECT_EQ(lines[4].at("known"), 4);
   EXPECT_TRUE(said.empty());
 }
 

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
-#include "base/process.h"
 #include "cli/compute/commands.h"
 #include "cli/compute/hooks.h"
 #include "learn/dataset.h"

@@ -1,6 +1,7 @@
-// Who joined, who left and who was refused, when and why: one JSON object a line, in a file of its own. When
-// the file has grown to its largest size it becomes FILE.1, which replaces the one before, and a new file is
-// begun. A thread of its own writes it, so that no session and no round waits for the disk.
+// Who joined, who left, who was refused and who proved that rounds were lost, when and why: one JSON object a
+// line, in a file of its own. When the file has grown to its largest size it becomes FILE.1, which replaces
+// the one before, and a new file is begun. A thread of its own writes it, so that no session and no round
+// waits for the disk.
 #pragma once
 
 #include <cstddef>
@@ -25,6 +26,8 @@ class AuditLog {
 
   void joined(const Identity& who, std::uint32_t worker, const std::string& peer, const std::string& program);
   void left(const Identity& who, std::uint32_t worker);
+  /// A worker held the model after `held` rounds, but the server knows only `known`.
+  void rounds_lost(const Identity& who, std::uint32_t worker, std::uint64_t held, std::uint64_t known);
   void refused(const std::string& peer, const std::string& reason, const std::string& text);
   /// So many others were refused for this reason, which have no lines.
   void more_refused(const std::string& reason, std::uint64_t count);

@@ -188,6 +188,7 @@ std::variant<std::unique_ptr<Session>, Refusal> VoteDesk::join(const Identity& w
     // A verdict is sent only when it is on the disk, so the disk has lost it since, or was replaced.
     if (hello.has_model() && hello.run_id() == options_.run_id && hello.round() > published_) {
       metrics_.add("signvote_lost_state_total");
+      audit_.rounds_lost(who, worker, hello.round(), published_);
       log_(fmt::format(
           "ROUNDS WERE LOST: {} holds the model after {} rounds, but this server knows only {}; is "
           "this an older backup, or does the disk lose what it has synced? The worker is put back "
