@@ -4,7 +4,8 @@
 #
 #   tests/clean_root.sh [COMMAND]    as root; the command is typed in the clone [make test]
 #
-# The folder is kept if it fails, and removed if not. It takes 8 GB, and as long as everything from nothing takes.
+# The folder is kept if it fails, and removed if not. It takes 8 GB. The clone has this repository's path and uses this
+# machine's ccache, which compares compilers and all that they read: nothing of it is taken if the two differ.
 set -euo pipefail
 
 if (($(id -u) != 0)) || ! unshare --mount true 2>/dev/null; then
@@ -32,13 +33,19 @@ if [[ -d /usr/local/share/ca-certificates ]]; then
   chroot "$root" update-ca-certificates >/dev/null
 fi
 cp /etc/resolv.conf /etc/hosts "$root/etc/"
-git clone -q "$repository" "$root/signvote"
+git clone -q "$repository" "$root$repository"
 mount --bind "$root" "$root"  # else its / is not a mount, which some tests make private
 mount -t proc proc "$root/proc"
 mount --rbind /sys "$root/sys"
 mount --rbind /dev "$root/dev"
+cache=$(ccache --get-config cache_dir 2>/dev/null || true)
+if [[ -d $cache ]]; then
+  mkdir -p "$root/root/.cache/ccache" "$root/root/.config"
+  mount --bind "$cache" "$root/root/.cache/ccache"
+  if [[ -d ~/.config/ccache ]]; then cp -r ~/.config/ccache "$root/root/.config/"; fi
+fi
 echo "clean_root: $(git -C "$repository" log -1 --format=%h), in $root: $command"
-env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$root" bash -c "cd /signvote && $command" </dev/null
+env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$root" bash -c "cd '$repository' && $command" </dev/null
 INSIDE
 rm -rf --one-file-system "$root"
 echo "clean_root: passed"
