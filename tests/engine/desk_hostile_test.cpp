@@ -368,8 +368,10 @@ TEST(HostileWorkers, with_anothers_key_are_refused_and_sent_away) {
   house.set_allowed("ann = { worker = 0, key = \"" + other + "\" }\nbob = 1\n");
   EXPECT_TRUE(house.desk->reload_allow_list());
   house.server->wake();
-  EXPECT_EQ(ann.ended().kind, Kind::refused);
-  EXPECT_EQ(house.refusals(), (Refusals{{"wrong_key", 1}}));
+  // If a message is on its way to her just then, the session is cut, because the reason would wait behind it.
+  const SessionEnd end = ann.ended();
+  EXPECT_TRUE(end.kind == Kind::refused || end.kind == Kind::lost) << end.text;
+  EXPECT_TRUE(eventually([&] { return house.refusals() == Refusals{{"wrong_key", 1}}; }));
   EXPECT_TRUE(eventually([&] { return house.metric("signvote_workers_connected") == 1; }));
 }
 
