@@ -2,9 +2,9 @@
 """Measures signvote side by side with its limits and its rivals: `make bench`.
 
 Prints tables and the goals, writes bench/results/<date>-<commit>.json, and shows what moved against
-bench/results/baseline.json. Sections: kernels, server, training, growth, engines, server64, sessions. Everything that is
-compared runs in turn in this one run, and the best of several repetitions counts: times are of this machine and
-this hour, ratios are what lasts.
+bench/results/baseline.json. Sections: kernels, server, training, growth, engines, server64, sessions. Everything
+that is compared runs in turn in this one run, and the best of several repetitions counts: times are of this
+machine and this hour, ratios are what lasts.
 """
 
 import argparse
