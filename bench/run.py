@@ -2,9 +2,9 @@
 """Measures signvote side by side with its limits and its rivals: `make bench`.
 
 Prints tables and the goals, writes bench/results/<date>-<commit>.json, and shows what moved against
-bench/results/baseline.json. Sections: kernels, server, training, growth, engines, server64. Everything that is compared
-runs in turn in this one run, and the best of several repetitions counts: times are of this machine and
-this hour, ratios are what lasts.
+bench/results/baseline.json. Sections: kernels, server, training, growth, engines, server64, sessions. Everything
+that is compared runs in turn in this one run, and the best of several repetitions counts: times are of this
+machine and this hour, ratios are what lasts.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 from engines import engine_goals, engines
-from server64 import server64
+from server_load import server64, sessions
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -326,6 +326,7 @@ def main():
         "growth": growth,
         "engines": engines,
         "server64": server64,
+        "sessions": sessions,
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sections", nargs="*", choices=[*sections, []], help="which to run (all)")
