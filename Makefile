@@ -40,7 +40,7 @@ test: everything mnist
 	@tests/skipped.py build build-dev-library build-tsan-library build-fuzz
 
 test-all: test
-	SIGNVOTE_CHAOS=long ctest --preset release --no-tests=error -R 'cli/chaos|engine/desk$$'
+	SIGNVOTE_CHAOS=long ctest --preset release --no-tests=error -R 'cli/chaos|cli/attacks|engine/desk$$'
 	$(call check,dev,build-dev)
 	tests/clean_root.sh || test $$? = 77  # the code of a test that was skipped
 	@tests/skipped.py build build-dev
