@@ -83,11 +83,16 @@ class Bench:
         for program in (*self.workers, self.server):
             program.close()
 
-    def stands(self, rounds=None):
+    def stands(self):
         """When a round is over: the time, rounds, and the server's seconds of a processor."""
         before = self.server.metrics()["signvote_round"]
-        wait_until("a round is over", lambda: self.server.metrics()["signvote_round"] > before, alive=[self.server])
-        now, rounds = time.monotonic(), self.server.metrics()["signvote_round"]
+
+        def later():
+            now = self.server.metrics()["signvote_round"]
+            return now if now > before else None
+
+        rounds = wait_until("a round is over", later, alive=[self.server])
+        now = time.monotonic()
         fields = pathlib.Path(f"/proc/{self.server.process.pid}/stat").read_text().rpartition(")")[2].split()
         return now, rounds, (int(fields[11]) + int(fields[12])) / TICK
 

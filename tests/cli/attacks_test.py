@@ -121,10 +121,10 @@ class Attacks(Case):
         self.finish()
 
     def test_a_soak_of_all_attacks_leaves_the_run_and_its_memory_as_they_are(self):
-        """Turns of all attacks at once, and a worker killed in each; they go on for ten minutes in the long form.
+        """Turns of all attacks at once, and a worker killed in each; the long form goes on for ten minutes.
 
-        A turn has about 900 connections to the server in its 13 s: TODO. What is freed stays in the address sanitizer's
-        quarantine, which is no leak: that is made small.
+        It has then made about 87,000 connections (on two busy cores): 1.2 KB that each leaves behind would be found. What
+        is freed stays in the address sanitizer's quarantine for a while, which is no leak: that is made small.
         """
         self.begin(
             10**6, "--keep", 50, prefix=["env", "ASAN_OPTIONS=quarantine_size_mb=8", "prlimit", "--nofile=256"]
