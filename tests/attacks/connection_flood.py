@@ -1,22 +1,17 @@
 #!/usr/bin/python3
 """Connections that say nothing, as many as this process may have: each costs the server an open file."""
 
-import argparse
-import ipaddress
 import json
 import resource
 import socket
 import time
 
+from stranger import command_line
+
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("address", metavar="HOST:PORT")
+    parser = command_line(__doc__)
     parser.add_argument("--count", type=int, default=2000, help="how many at a time")
-    parser.add_argument("--seconds", type=float, default=10)
     flags = parser.parse_args()
-    host, _, port = flags.address.rpartition(":")
-    if not ipaddress.ip_address(host).is_loopback:
-        parser.error("only a server on this machine is attacked, e.g. 127.0.0.1:7000")
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     end = time.monotonic() + flags.seconds
@@ -26,7 +21,7 @@ if __name__ == "__main__":
             crowd.pop(0).close()
             time.sleep(0.01)
         try:
-            crowd.append(socket.create_connection((host, int(port)), 1))
+            crowd.append(socket.create_connection(flags.address, 1))
             opened += 1
         except OSError:  # it does not listen, or nobody takes the connection: for now
             time.sleep(0.1)

@@ -3,8 +3,8 @@ library would refuse to send what they send. They go to this machine only, and e
 
     tests/attacks/rapid_reset.py 127.0.0.1:7000 --cert mallory.pem --key mallory.key --ca ca.pem --seconds 10
 
-Each prints what came of it as one JSON object: how many `connections` it made, in how many of them the server `spoke`
-HTTP/2, and how many bytes it could send.
+Each prints what came of it as one JSON object: how many `connections` it made; those with a certificate also in how
+many of them the server `spoke` HTTP/2, and how many bytes they could send.
 """
 
 import argparse
@@ -119,18 +119,28 @@ class Connection:
             self.send(frame(PING, ACK, 0, content))
 
 
+def _on_this_machine(text):
+    host, _, port = text.rpartition(":")
+    if not ipaddress.ip_address(host).is_loopback:
+        raise argparse.ArgumentTypeError("only a server on this machine is attacked, e.g. 127.0.0.1:7000")
+    return host, int(port)
+
+
+def command_line(about):
+    """What all attacks take."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("address", metavar="HOST:PORT", type=_on_this_machine)
+    parser.add_argument("--seconds", type=float, default=10)
+    return parser
+
+
 def main(attack, about):
     """Runs `attack(connection, over)` on one connection after the other until the time is up: then over() is true."""
-    parser = argparse.ArgumentParser(description=about)
-    parser.add_argument("address", metavar="HOST:PORT")
+    parser = command_line(about)
     parser.add_argument("--cert", required=True)
     parser.add_argument("--key", required=True)
     parser.add_argument("--ca", required=True)
-    parser.add_argument("--seconds", type=float, default=10)
     flags = parser.parse_args()
-    host, _, port = flags.address.rpartition(":")
-    if not ipaddress.ip_address(host).is_loopback:
-        parser.error("only a server on this machine is attacked, e.g. 127.0.0.1:7000")
     context = ssl.create_default_context(cafile=flags.ca)
     context.check_hostname = False
     context.load_cert_chain(flags.cert, flags.key)
@@ -144,7 +154,7 @@ def main(attack, about):
     while not over():
         connection = None
         try:
-            connection = Connection((host, int(port)), context)
+            connection = Connection(flags.address, context)
             result["connections"] += 1
             connection.begin()
             attack(connection, over)

@@ -32,12 +32,12 @@ def flags(options):
     return [text for name, value in options.items() for text in ("--" + name.replace("_", "-"), str(value))]
 
 
-def run(*arguments, **options):
+def run(*arguments, timeout=TIMEOUT, **options):
     return subprocess.run(
         [SIGNVOTE, *map(str, arguments)],
         text=True,
         capture_output=True,
-        timeout=TIMEOUT,
+        timeout=timeout,
         stdin=subprocess.DEVNULL,
         env=ENVIRONMENT,
         **options,

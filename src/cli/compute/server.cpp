@@ -1,6 +1,7 @@
 #include "run/server.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <nlohmann/json.hpp>
 
@@ -13,6 +14,9 @@
 namespace signvote::cli {
 
 int run_server(const ServerCommand& command) {
+  // By default glibc has eight heaps for each core, and gives threads now this and now that one. Each heap
+  // stays as large as a flood of connections has once made it: two hold less than sixteen.
+  ::mallopt(M_ARENA_MAX, 2);
   ServerEngineOptions options;
   options.listen.listen = command.listen;
   options.tls = command.tls;
