@@ -13,8 +13,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <utility>
 
-#include "base/descriptor.h"
 #include "signvote/error.h"
 
 extern char** environ;
@@ -28,6 +28,14 @@ namespace fs = std::filesystem;
   const char* hint = error == ENOENT ? " (is it installed, and on the PATH?)" : "";
   throw DataError(fmt::format("cannot run '{}': {}{}", program, std::strerror(error), hint));
 }
+
+struct Descriptor {
+  int fd = -1;
+  ~Descriptor() { reset(); }
+  void reset() {
+    if (fd >= 0) ::close(std::exchange(fd, -1));
+  }
+};
 
 // What the child process does before it becomes the program. Owns the memory that posix_spawn needs for it.
 struct Setup {

@@ -49,7 +49,6 @@ TEST(ThreadPool, no_threads_is_one) {
   EXPECT_EQ(runs, 3);
 }
 
-// What callers rely on when they keep a network per thread number.
 // A limit of memory does the same as one of processes, which does not bind root.
 TEST(ThreadPool, more_threads_than_the_system_gives_is_an_error) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -77,6 +76,7 @@ TEST(ThreadPool, more_threads_than_the_system_gives_is_an_error) {
 #endif
 }
 
+// What callers rely on when they keep a network per thread number.
 TEST(ThreadPool, a_thread_number_is_one_thread_for_life) {
   ThreadPool pool(4);
   std::vector<std::set<std::thread::id>> seen(4);  // written by that thread alone

@@ -3,7 +3,6 @@
 #include "learn/fetch.h"
 
 #include <gtest/gtest.h>
-#define CPPHTTPLIB_OPENSSL_SUPPORT
 #include <httplib.h>
 #include <rapidcheck.h>
 #include <stdlib.h>
@@ -490,10 +489,10 @@ std::string refusal(const std::string& url, const fs::path& part, std::uintmax_t
 
 /// Runs a server of httplib for as long as it lives.
 struct Running {
-  explicit Running(httplib::Server& server)
-      : server(server),
+  explicit Running(httplib::Server& served)
+      : server(served),
         port(server.bind_to_any_port("127.0.0.1")),
-        thread([&server] { server.listen_after_bind(); }) {
+        thread([this] { server.listen_after_bind(); }) {
     while (!server.is_running()) std::this_thread::yield();
   }
   ~Running() {

@@ -5,14 +5,15 @@
 #include <httplib.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
-#include "base/descriptor.h"
 #include "signvote/error.h"
 
 namespace signvote {
@@ -138,29 +139,35 @@ class Rude {
     address.sin_family = AF_INET;
     address.sin_port = htons(static_cast<std::uint16_t>(endpoint.port()));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(::connect(socket_.fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    EXPECT_EQ(::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   }
+  ~Rude() {
+    if (socket_ >= 0) ::close(socket_);
+  }
+  Rude(Rude&& other) noexcept : socket_(std::exchange(other.socket_, -1)) {}
+  Rude& operator=(Rude&&) = delete;
+
   /// False if the other side has closed the connection.
   bool send(const std::string& text) const {
-    return ::send(socket_.fd, text.data(), text.size(), MSG_NOSIGNAL) >= 0;
+    return ::send(socket_, text.data(), text.size(), MSG_NOSIGNAL) >= 0;
   }
   bool is_open() const {
     char byte = 0;
-    return ::recv(socket_.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+    return ::recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
   }
   /// All that comes until the connection ends.
   std::string rest() const {
     std::string all;
     char buffer[4096];
     while (true) {
-      const ssize_t count = ::recv(socket_.fd, buffer, sizeof buffer, 0);
+      const ssize_t count = ::recv(socket_, buffer, sizeof buffer, 0);
       if (count <= 0) return all;
       all.append(buffer, static_cast<std::size_t>(count));
     }
   }
 
  private:
-  Descriptor socket_;
+  int socket_;
 };
 
 constexpr unsigned kNever = 0;
