@@ -130,6 +130,22 @@ struct BFloat16 {
 [[nodiscard]] std::optional<std::size_t> pack(std::span<const double> gradient, SignVector& out);
 [[nodiscard]] std::optional<std::size_t> pack(std::span<const BFloat16> gradient, SignVector& out);
 
+/// What a worker signs that remembers its gradients, as in Lion:
+///   Y = sign(vote * m + (1 - vote) * g),  and then  m <- momentum * m + (1 - momentum) * g
+/// With both zero this is the gradient; with both equal it is the momentum itself (Signum).
+struct Betas {
+  float vote = 0;
+  float momentum = 0;
+
+  bool operator==(const Betas&) const = default;
+};
+
+/// The same with the worker's momentum m, which begins as zeros and moves on with each call. If a coordinate
+/// of the gradient is NaN or infinite, the momentum stays as it is.
+/// REQUIRES: momentum.size() == gradient.size(); both betas are in [0, 1).
+[[nodiscard]] std::optional<std::size_t> pack(std::span<const float> gradient, std::span<float> momentum,
+                                              const Betas& betas, SignVector& out);
+
 /// Equation 5, x <- x - delta * U; a coordinate that abstains keeps its bits.
 /// REQUIRES: parameters.size() == verdict.size().
 void step(std::span<float> parameters, SignView verdict, float delta);

@@ -1,6 +1,7 @@
 #include "signvote/sign_vector.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "kernels/kernels.h"
@@ -40,6 +41,22 @@ std::optional<std::size_t> pack(std::span<const double> gradient, SignVector& ou
 std::optional<std::size_t> pack(std::span<const BFloat16> gradient, SignVector& out) {
   static_assert(sizeof(BFloat16) == sizeof(std::uint16_t));
   return pack_span(reinterpret_cast<const std::uint16_t*>(gradient.data()), gradient.size(), out);
+}
+
+std::optional<std::size_t> pack(std::span<const float> gradient, std::span<float> momentum,
+                                const Betas& betas, SignVector& out) {
+  assert(momentum.size() == gradient.size());
+  if (const auto bad = pack(gradient, out)) return bad;
+  // In tiles that stay in the first-level cache: the mix is signed at once and never kept.
+  constexpr std::size_t kTile = 32 * SignVector::kBits;
+  std::array<float, kTile> mixed;
+  for (std::size_t i = 0; i < gradient.size(); i += kTile) {
+    const std::size_t n = std::min(kTile, gradient.size() - i);
+    kernels::mix(gradient.data() + i, momentum.data() + i, n, betas.vote, betas.momentum, mixed.data());
+    kernels::pack(mixed.data(), n, out.present().data() + i / SignVector::kBits,
+                  out.negative().data() + i / SignVector::kBits);
+  }
+  return std::nullopt;
 }
 
 void step(std::span<float> parameters, SignView verdict, float delta) {

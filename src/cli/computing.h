@@ -50,6 +50,7 @@ struct WorkerCommand {
   std::optional<TlsFiles> tls;         // none: without TLS
   std::string name;                    // only without TLS; else the certificate's
   std::string data;                    // the data set's folder; empty: the cache
+  std::string state;                   // folder of what it remembers; empty: nowhere
   std::uint32_t threads = 0;           // 0: one per core
   std::optional<std::uint32_t> batch;  // samples a round; none: as the run's settings say
   double round_seconds = 0;            // > 0: the batch that takes this long, found by measuring

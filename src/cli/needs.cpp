@@ -13,7 +13,7 @@ namespace {
 // Megabytes, as /proc/PID/status showed them (VmPeak) for 1 to 32 threads and 3 to 403 workers.
 constexpr std::size_t kProgram = 650;   // with its libraries
 constexpr std::size_t kThread = 205;    // its stack, and what malloc and OpenBLAS keep for it
-constexpr std::size_t kWorker = 4;      // its counters and ballot, for the largest of the models
+constexpr std::size_t kWorker = 8;      // its counters, ballot and momentum, for the largest of the models
 constexpr std::size_t kNetwork = 1000;  // what malloc keeps for gRPC's threads, and their stacks
 
 // A training was seen with 6 open files; a server of two workers with 21, and 16 threads of gRPC's.

@@ -20,6 +20,7 @@ struct WorkerFlags {
   std::string connect{};
   std::string name{};
   std::string data{};
+  std::string state{};
   std::uint32_t threads = 0;
   std::string batch{};
   std::string round_time{};
@@ -39,6 +40,7 @@ struct WorkerFlags {
     command.connect = connect;
     command.name = name;
     command.data = data;
+    command.state = state;
     command.threads = threads;
     read_batch(command);
     if (!give_up.empty()) command.give_up_seconds = parse_seconds("--give-up", give_up);
@@ -77,6 +79,11 @@ void add_worker(CLI::App& app, const Computing& computing, Action& action) {
                    "This worker's name, with --insecure; otherwise its certificate tells it")
       ->type_name("NAME");
   worker->add_option("--data", flags->data, "Folder of the data set's files [the cache]")->type_name("DIR");
+  worker
+      ->add_option("--state", flags->state,
+                   "Folder in which the worker keeps its momentum, so that it goes on exactly after a kill "
+                   "[nowhere: it then begins its momentum anew]")
+      ->type_name("DIR");
   worker->add_option("--batch", flags->batch, "Samples a round, or 'auto' [as the run's settings say]")
       ->type_name("NUMBER|auto");
   worker

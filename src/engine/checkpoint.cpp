@@ -56,22 +56,58 @@ std::vector<std::string> find_shards(const fs::path& folder, std::uint64_t round
   return names;
 }
 
+/// The file of what a worker remembers.
+struct MemoryName {
+  std::uint64_t round = 0;
+  std::uint32_t worker = 0;
+
+  std::string text() const { return fmt::format("memory-{}-{}.bin", round, worker); }
+};
+
+std::optional<MemoryName> parse_memory_name(const std::string& name) {
+  MemoryName memory;
+  std::sscanf(name.c_str(), "memory-%" SCNu64 "-%" SCNu32, &memory.round, &memory.worker);
+  if (memory.text() != name) return std::nullopt;
+  return memory;
+}
+
 fs::path checkpoint_file(const fs::path& folder) { return folder / "checkpoint.bin"; }
 
 }  // namespace
 
 void save_checkpoint(RunState state, const Tally& tally, const fs::path& folder) {
-  state.shards = find_shards(folder, state.progress.rounds, tally.options().end, state.parameters.size());
+  const std::uint64_t round = state.progress.rounds;
+  state.shards = find_shards(folder, round, tally.options().end, state.parameters.size());
   state.tally = tally.snapshot();
+  if (std::ranges::any_of(state.memories, [](const auto& memory) { return !memory.empty(); }))
+    for (std::uint32_t worker = 0; worker < tally.options().workers; ++worker)
+      if (!fs::exists(folder / MemoryName{round, worker}.text()))
+        throw DataError(fmt::format("the momentum of worker {} is not in '{}'; all ranks must see the same "
+                                    "folder: choose an --out on storage they share",
+                                    worker, folder.string()));
   const std::vector<std::string> shards = state.shards;
   write_state(checkpoint_file(folder), StateKind::snapshot, to_state(std::move(state)));
-  remove_shards(folder, shards);
+  remove_parts(folder, shards, round);
 }
 
-std::optional<RunState> load_checkpoint(const fs::path& folder) {
+void save_memories(const RunState& state, const fs::path& folder) {
+  for (std::uint32_t worker = 0; worker < state.memories.size(); ++worker)
+    if (!state.memories[worker].empty())
+      write_state(folder / MemoryName{state.progress.rounds, worker}.text(), StateKind::memory,
+                  {state.progress.rounds, {}, state.memories[worker], {}});
+}
+
+std::optional<RunState> load_checkpoint(const fs::path& folder, std::span<const std::uint32_t> hosted) {
   const fs::path file = checkpoint_file(folder);
   if (!fs::exists(file)) return std::nullopt;
-  return from_state(StateFile(file, StateKind::snapshot, std::nullopt).load(), file.string());
+  RunState state = from_state(StateFile(file, StateKind::snapshot, std::nullopt).load(), file.string());
+  for (const std::uint32_t worker : hosted) {
+    const fs::path memory = folder / MemoryName{state.progress.rounds, worker}.text();
+    if (!fs::exists(memory)) continue;
+    state.memories.resize(std::max<std::size_t>(state.memories.size(), worker + 1));
+    state.memories[worker] = StateFile(memory, StateKind::memory, state.progress.rounds).parameters();
+  }
+  return state;
 }
 
 std::uint64_t checkpoint_rounds(const fs::path& folder) {
@@ -86,12 +122,15 @@ void save_shard(const Tally& tally, const fs::path& folder) {
                         Access::owner);
 }
 
-void remove_shards(const fs::path& folder, const std::vector<std::string>& keep) {
+void remove_parts(const fs::path& folder, const std::vector<std::string>& shards, std::uint64_t round) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     std::string name = entry.path().filename().string();
-    if (std::ranges::find(keep, name) != keep.end()) continue;
-    if (name.ends_with(".tmp")) name.resize(name.size() - 4);  // left by a process that died while writing
-    if (parse_shard_name(name) && entry.is_regular_file()) fs::remove(entry.path());
+    const bool half_written = name.ends_with(".tmp");  // left by a process that died while writing
+    if (half_written) name.resize(name.size() - 4);
+    const auto memory = parse_memory_name(name);
+    const bool old_shard = parse_shard_name(name) && (half_written || !std::ranges::count(shards, name));
+    const bool old_memory = memory && (half_written || memory->round != round);
+    if ((old_shard || old_memory) && entry.is_regular_file()) fs::remove(entry.path());
   }
 }
 

@@ -43,6 +43,7 @@ struct RunState {
   RunProgress progress;
   std::vector<std::string> shards;  // files with the rest of the tally, if it is spread over processes
   std::vector<std::string> owners;  // the names that a server's slots belong to; empty: nobody yet
+  std::vector<std::vector<float>> memories;  // of the workers hosted here, by worker; see Learner::memories
   std::vector<float> parameters;
   std::vector<std::byte> tally;  // as Tally::snapshot gives it
 };

@@ -78,7 +78,10 @@ StateFile::StateFile(const std::filesystem::path& path, StateKind kind, std::opt
     refuse("is damaged: the checksum of its header (bytes 0 to 79) is wrong");
   if (header_.kind != kind || header_.round != round.value_or(header_.round))
     refuse(fmt::format("is not what its name says: it is a {} of round {}",
-                       header_.kind == StateKind::base ? "base" : "snapshot", header_.round));
+                       header_.kind == StateKind::base     ? "base"
+                       : header_.kind == StateKind::memory ? "worker's memory"
+                                                           : "snapshot",
+                       header_.round));
   std::uint64_t left = file_.bytes() - sizeof header_;
   for (const std::uint64_t part : {header_.parameter_bytes, header_.tally_bytes, header_.notes_bytes}) {
     if (part > left) refuse("is cut short");

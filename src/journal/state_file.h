@@ -1,5 +1,6 @@
 // The state of a run between two rounds in one file: the model, the tally and notes. A journal's
-// snapshot-S.bin and base-R.bin are such files, and so is the checkpoint.bin of a run without a journal.
+// snapshot-S.bin and base-R.bin are such files, and so is the checkpoint.bin of a run without a journal. A
+// worker's memory is one too, with the momentum in the model's place.
 #pragma once
 
 #include <atomic>
@@ -23,7 +24,7 @@ struct State {
   std::vector<std::byte> tally;
 };
 
-enum class StateKind : std::uint32_t { base = 1, snapshot = 2 };
+enum class StateKind : std::uint32_t { base = 1, snapshot = 2, memory = 3 };
 
 /// Writes the whole file or nothing, readable only by its owner. It is durable when this returns.
 void write_state(const std::filesystem::path& path, StateKind kind, const State& state);

@@ -30,6 +30,12 @@ std::size_t pack(const double* values, std::size_t n, std::uint64_t* present,
 std::size_t pack(const std::uint16_t* values, std::size_t n, std::uint64_t* present,
                  std::uint64_t* negative) noexcept;
 
+/// mixed = vote_beta * m + (1 - vote_beta) * g, and then m <- momentum_beta * m + (1 - momentum_beta) * g for
+/// n coordinates. A momentum too small for a normal float32 becomes zero, because arithmetic on such numbers
+/// is slow. REQUIRES: all numbers are finite; `mixed` is neither of the others.
+void mix(const float* gradient, float* momentum, std::size_t n, float vote_beta, float momentum_beta,
+         float* mixed) noexcept;
+
 /// x[i] -= delta where the sign is plus, += delta where it is minus.
 void step(float* x, std::size_t n, const std::uint64_t* present, const std::uint64_t* negative,
           float delta) noexcept;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -39,6 +40,16 @@ std::size_t pack_bits(const Bits* values, std::size_t n, Bits infinity, std::uin
     m |= std::uint64_t{magnitude != 0 && values[i] > kMagnitude} << (i % kBits);
   }
   return n;
+}
+
+inline void mix_all(const float* gradient, float* momentum, std::size_t n, float vote_beta,
+                    float momentum_beta, float* mixed) {
+  const auto mean = [](float m, float g, float beta) { return beta * m + (1.0F - beta) * g; };
+  for (std::size_t i = 0; i < n; ++i) {
+    mixed[i] = mean(momentum[i], gradient[i], vote_beta);
+    const float next = mean(momentum[i], gradient[i], momentum_beta);
+    momentum[i] = std::abs(next) >= std::numeric_limits<float>::min() ? next : 0.0F;
+  }
 }
 
 inline void step_all(float* x, std::size_t n, const std::uint64_t* present, const std::uint64_t* negative,

@@ -134,6 +134,29 @@ std::vector<Absence> parse_absences(const std::string& text) {
   return absences;
 }
 
+/// Parses "gradient", "momentum:0.9" or "lion:0.9,0.99".
+Betas parse_sign_of(const std::string& text) {
+  try {
+    const std::size_t colon = text.find(':');
+    const std::string kind = text.substr(0, colon);
+    if (text == "gradient") return {};
+    if (colon == std::string::npos) throw ConfigError("no beta");
+    const auto beta = [](const std::string& digits) {
+      return static_cast<float>(number("sign_of", digits, 0.0, 0.9999));
+    };
+    const std::string betas = text.substr(colon + 1);
+    const std::size_t comma = betas.find(',');
+    if (kind == "momentum") return {beta(betas), beta(betas)};
+    if (kind != "lion" || comma == std::string::npos) throw ConfigError("no such kind");
+    return {beta(betas.substr(0, comma)), beta(betas.substr(comma + 1))};
+  } catch (const ConfigError&) {
+    throw ConfigError(
+        fmt::format("--sign-of is '{}'; take gradient, momentum:B or lion:B1,B2 with each B from 0 to 0.9999, "
+                    "e.g. momentum:0.9",
+                    text));
+  }
+}
+
 std::string toml_text(const toml::node& value) {
   if (const auto* text = value.as_string()) return text->get();
   if (const auto* whole = value.as_integer()) return fmt::format("{}", whole->get());
@@ -174,6 +197,10 @@ const std::vector<TrainOption>& train_options() {
       parsed("absent",
              "Workers that miss rounds, e.g. 2@5-9,0@12: worker 2 misses 5 to 9, worker 0 misses 12",
              &C::absent, parse_absences),
+      parsed("sign_of",
+             "What workers sign: gradient, momentum:B (m = B m + (1 - B) g), or lion:B1,B2 (signs B1 m + (1 - "
+             "B1) g, keeps m with B2)",
+             &C::sign_of, parse_sign_of),
       numeric<std::uint64_t>("rounds", "Rounds to train", &C::rounds, 1, kMost, false),
       numeric("step", "How far a parameter moves in a round (delta)", &C::step, 1e-30, 1e30, true),
       numeric<std::uint32_t>("initial_rounds", "Rounds a worker takes part in before its LLRs are used",
@@ -205,6 +232,8 @@ std::string flag(const std::string& option) {
 }
 
 std::vector<std::uint32_t> TrainConfig::batch_sizes() const { return parse_batches(batches); }
+
+Betas TrainConfig::betas() const { return parse_sign_of(sign_of); }
 
 std::vector<Absence> TrainConfig::absences() const { return parse_absences(absent); }
 

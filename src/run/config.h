@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "signvote/sign_vector.h"
 #include "signvote/tally.h"
 
 namespace signvote {
@@ -31,6 +32,7 @@ struct TrainConfig {
   std::string partition = "iid";
   std::string absent;  // e.g. "2@5-9,0@12"; see absences
   std::uint64_t rounds = 300;
+  std::string sign_of = "gradient";  // or "momentum:B" or "lion:B1,B2"; see betas
   double step = 1e-3;
   std::uint32_t initial_rounds = 100;
   double clip = 10;
@@ -45,6 +47,7 @@ struct TrainConfig {
   Method tally_method() const { return method == "mv" ? Method::mv : Method::it; }
   std::vector<std::uint32_t> batch_sizes() const;
   std::vector<Absence> absences() const;
+  Betas betas() const;
   std::size_t thread_count() const;
   std::filesystem::path data_folder() const;
   /// A hash of every setting that changes the result. Messages carry it, so that runs are not mixed up.

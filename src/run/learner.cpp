@@ -50,6 +50,7 @@ GradientOptions gradient_options(const TrainConfig& config, const Dataset& datas
 Learner::Learner(const TrainConfig& config, const Dataset& dataset, std::vector<std::uint32_t> hosted,
                  std::function<void(const std::string&)> warn)
     : step_(static_cast<float>(config.step)),
+      betas_(config.betas()),
       absences_(config.absences()),
       hosted_(hosted),
       batches_(config.batch_sizes()),
@@ -57,7 +58,20 @@ Learner::Learner(const TrainConfig& config, const Dataset& dataset, std::vector<
       pool_(config.thread_count(), use_one_torch_thread),
       replicas_(config.model, dataset.train, dataset.classes, config.seed, pool_.size()),
       gradients_(dataset, gradient_options(config, dataset, std::move(hosted)), replicas_, pool_),
-      ballots_(*config.workers) {}
+      ballots_(*config.workers),
+      memories_(*config.workers) {
+  if (betas_ == Betas{}) return;
+  for (const std::uint32_t worker : hosted_) memories_[worker].resize(replicas_.size());
+}
+
+void Learner::set_memories(std::vector<std::vector<float>> memories) {
+  memories.resize(memories_.size());
+  for (const std::uint32_t worker : hosted_)
+    if (memories[worker].size() != memories_[worker].size())
+      throw DataError(fmt::format(
+          "the momentum of worker {} was not saved with the run, or is that of another model", worker));
+  memories_ = std::move(memories);
+}
 
 void Learner::set_batch(std::uint32_t worker, std::uint32_t batch) {
   batches_[worker] = batch;
@@ -69,12 +83,19 @@ void Learner::vote(std::uint64_t round, const Vote& vote) {
   for (const std::uint32_t worker : absent) vote(worker, nullptr, {});
   const auto ready = [&](std::uint32_t worker, std::span<const float> gradient, double loss) {
     const Stopwatch stopwatch(ballot_nanoseconds_);
-    const auto bad = pack(gradient, ballots_[worker]);
+    const auto bad = sign(worker, gradient);
     if (!bad) return vote(worker, &ballots_[worker], {batches_[worker], loss});
     warn_of_gradient(round, worker, *bad);
     vote(worker, nullptr, {});
   };
   gradients_.compute(round, ready, absent);
+}
+
+/// Returns the first coordinate that is NaN or infinite, if there is one.
+std::optional<std::size_t> Learner::sign(std::uint32_t worker, std::span<const float> gradient) {
+  std::vector<float>& momentum = memories_[worker];
+  return momentum.empty() ? pack(gradient, ballots_[worker])
+                          : pack(gradient, momentum, betas_, ballots_[worker]);
 }
 
 std::vector<std::uint32_t> Learner::absent_in(std::uint64_t round) const {

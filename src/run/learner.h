@@ -37,6 +37,12 @@ class Learner {
 
   void step(const SignVector& verdict);
 
+  /// What hosted workers remember from round to round, by worker: their momentum, or nothing if they sign
+  /// their gradients. set_memories throws DataError if a hosted worker's is missing or has another size.
+  const std::vector<std::vector<float>>& memories() const { return memories_; }
+  std::vector<float>& memory(std::uint32_t worker) { return memories_[worker]; }
+  void set_memories(std::vector<std::vector<float>> memories);
+
   /// From the next round on the worker uses this many samples. REQUIRES: not more than its share.
   void set_batch(std::uint32_t worker, std::uint32_t batch);
   std::size_t share(std::uint32_t worker) const { return gradients_.share(worker); }
@@ -51,7 +57,10 @@ class Learner {
   std::vector<std::uint32_t> absent_in(std::uint64_t round) const;
   void warn_of_gradient(std::uint64_t round, std::uint32_t worker, std::size_t coordinate);
 
+  std::optional<std::size_t> sign(std::uint32_t worker, std::span<const float> gradient);
+
   float step_;
+  Betas betas_;
   std::vector<Absence> absences_;
   std::vector<std::uint32_t> hosted_;
   std::vector<std::uint32_t> batches_;
@@ -61,6 +70,7 @@ class Learner {
   Replicas replicas_;
   Gradients gradients_;
   std::vector<SignVector> ballots_;  // by worker; empty for those hosted elsewhere
+  std::vector<std::vector<float>> memories_;  // likewise
   std::atomic<std::int64_t> ballot_nanoseconds_ = 0;
 };
 

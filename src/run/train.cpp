@@ -149,6 +149,7 @@ class Run {
     RunState result;
     result.run_id = config_.run_id();
     result.progress = progress();
+    result.memories = learner_.memories();
     result.parameters.assign(parameters.begin(), parameters.end());
     return result;
   }
@@ -163,6 +164,7 @@ class Run {
     if (saved.parameters.size() != size)
       throw DataError(fmt::format("'{}' has {} parameters where the model has {}", folder_.string(),
                                   saved.parameters.size(), size));
+    learner_.set_memories(saved.memories);
     std::ranges::copy(saved.parameters, learner_.replicas().parameters().begin());
     progress_ = saved.progress;
   }
@@ -245,7 +247,8 @@ TrainResult train(const TrainConfig& config, const Dataset& dataset, const Train
 }
 
 void fork_run(const fs::path& from, const TrainConfig& config) {
-  auto state = load_checkpoint(from);
+  const std::vector<std::uint32_t> hosted = local_engine(config).hosted;
+  auto state = load_checkpoint(from, hosted);
   if (!state || config.tally_method() != Method::mv || state->progress.rounds > config.initial_rounds)
     throw ConfigError("only an mv run can be forked, and only from an it run in its initial phase");
   Tally tally(tally_options(config, state->parameters.size()));
@@ -255,6 +258,7 @@ void fork_run(const fs::path& from, const TrainConfig& config) {
   state->run_id = config.run_id();
   create_run(config);
   write_file_atomically(fs::path(config.out) / "metrics.jsonl", read_text_file(from / "metrics.jsonl"));
+  save_memories(*state, config.out);
   save_checkpoint(std::move(*state), tally, config.out);
 }
 

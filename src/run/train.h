@@ -4,6 +4,7 @@
 //   DIR/metrics.jsonl    one row per evaluation
 //   DIR/checkpoint.bin   the saved state; stays at the end, so that a run can be extended
 //   DIR/shard-*.bin      the tally's other shards, with --engine mpi
+//   DIR/memory-*.bin     what each worker remembers, if it signs its momentum
 //   DIR/journal/         with a server, instead of the checkpoint and the shards
 //   DIR/model.pt         the model, once finished (and on Ctrl-C)
 //   DIR/summary.json     the result, once finished

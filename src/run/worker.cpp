@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "learn/dataset.h"
 #include "run/learner.h"
+#include "run/worker_memory.h"
 #include "signvote/error.h"
 
 namespace signvote {
@@ -95,6 +96,7 @@ class Worker {
       throw ConfigError(
           fmt::format("--batch is {}, but worker {} holds only {} samples", batch_, worker_, share));
     learner_->set_batch(worker_, batch_);
+    remember(run);
     say(fmt::format("worker {} of {}: {} on {} with {} samples a round of {}, {} rounds", worker_,
                     *config_.workers, config_.model, config_.dataset,
                     options_.round_seconds > 0 ? fmt::format("what fits {} s", options_.round_seconds)
@@ -102,13 +104,34 @@ class Worker {
                     share, run.rounds));
   }
 
+  /// Goes on with the momentum that an earlier process of this worker left, if there is one.
+  void remember(const JoinedRun& run) {
+    std::vector<float>& memory = learner_->memory(worker_);
+    if (memory.empty()) return;
+    bool found = false;
+    if (!options_.state.empty()) {
+      kept_.emplace(options_.state, run.run_id, worker_);
+      found = kept_->load(last_, memory);
+    }
+    if (!found && session_.round() > 0)
+      say(fmt::format("worker {}: begins its momentum anew; an earlier process's would be found in --state DIR",
+                      worker_));
+  }
+
   void vote() {
+    if (last_ && last_->round == session_.round()) {
+      // Asked again, because the session was lost. A second gradient would move the momentum twice.
+      session_.vote(last_->ballot, last_->loss.samples, last_->loss.loss);
+      return;
+    }
     const Clock::time_point start = Clock::now();
     double seconds = 0;
     learner_->vote(session_.round(), [&](std::uint32_t, const SignVector* ballot, const BatchLoss& loss) {
       seconds = seconds_since(start);  // here, because the time of sending is not the machine's
       if (ballot == nullptr) return session_.abstain();
       loss_ = loss.loss / loss.samples;
+      last_ = {session_.round(), *ballot, loss};
+      if (kept_) kept_->save(*last_, learner_->memory(worker_));
       session_.vote(*ballot, loss.samples, loss.loss);
     });
     if (options_.round_seconds > 0) fit_batch(seconds);
@@ -141,6 +164,8 @@ class Worker {
   std::uint32_t worker_ = 0;
   std::uint32_t batch_ = 0;
   std::optional<double> loss_;
+  std::optional<LastVote> last_;
+  std::optional<WorkerMemory> kept_;  // if the memory outlives this process
 };
 
 }  // namespace

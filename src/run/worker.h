@@ -15,6 +15,7 @@ namespace signvote {
 struct WorkerOptions {
   WorkerSessionOptions session;        // its log is hooks.warn
   std::string data;                    // the data set's folder; empty: the cache
+  std::string state;                   // folder in which its momentum is kept; empty: nowhere
   std::uint32_t threads = 0;           // 0: one per core
   std::optional<std::uint32_t> batch;  // samples a round; none: what the run's settings say
   double round_seconds = 0;            // if > 0: use the batch that takes this long, found by measuring

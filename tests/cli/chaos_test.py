@@ -150,6 +150,7 @@ class Chaos(Case):
                 "batches": "4,9,4,12",
                 "rounds": rounds,
                 "initial_rounds": 5,
+                "sign_of": "momentum:0.9",
                 "eval_every": rounds,
                 "save_every": 7,
                 "threads": 1,
@@ -158,7 +159,10 @@ class Chaos(Case):
         )
         certificates = Certificates(self.folder / "keys", NAMES)
         self.server = Server(self.folder, self.config, certificates, *flags, state=state)
-        self.workers = [Worker(name, self.folder, self.server, certificates, mnist()) for name in NAMES]
+        self.workers = [
+            Worker(name, self.folder, self.server, certificates, mnist(), "--state", self.folder / f"{name} state")
+            for name in NAMES
+        ]
         self.programs = [self.server, *self.workers]
         for program in self.programs:
             self.addCleanup(program.close)

@@ -26,13 +26,14 @@ INCIDENTAL = {
     "bits_per_parameter_down",
 }
 
-# Four unequal workers, one in several parts; gradients with zeros; two are missing now and
+# Four unequal workers, one in several parts; gradients with zeros, mixed with momentum; two are missing now and
 # then; weights come into force on the way. 582,026 parameters: the last word of a ballot is not full.
 UNEQUAL = {
     "data": mnist(),
     "batches": "4,20,7,9",
     "micro_batch": 16,
     "absent": "1@3-5,3@8,0@8",
+    "sign_of": "lion:0.8,0.9",
     "rounds": 12,
     "initial_rounds": 4,
     "eval_every": 4,
@@ -111,7 +112,7 @@ class Conformance(Case):
         self.assert_same(self.grpc(UNEQUAL), expected)
 
     def test_mv_gives_the_same_bytes_on_all_engines(self):
-        settings = {**UNEQUAL, "method": "mv", "rounds": 6}
+        settings = {**UNEQUAL, "method": "mv", "rounds": 6, "sign_of": "gradient"}
         expected = self.local(settings)
         self.assert_same(self.mpi(settings, 2), expected)
         self.assert_same(self.grpc(settings), expected)

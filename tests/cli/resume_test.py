@@ -13,8 +13,21 @@ from command_line import FILES, Case, config, contents, main, metrics, run, smal
 from generated_data import mnist
 from waiting import TIMEOUT, Over, with_enough_rounds
 
-# Unequal batches, one of several parts; the initial phase ends on the way; saves and tests fall apart.
-OPTIONS = {"batches": "4,20,7", "micro_batch": 16, "threads": 2, "initial_rounds": 5, "eval_every": 2, "save_every": 3}
+# Unequal batches, one of several parts; the initial phase ends on the way; saves and tests fall apart; workers remember.
+OPTIONS = {
+    "batches": "4,20,7",
+    "micro_batch": 16,
+    "threads": 2,
+    "initial_rounds": 5,
+    "eval_every": 2,
+    "save_every": 3,
+    "sign_of": "momentum:0.9",
+}
+
+
+def files_after(rounds):
+    """Of a run that was saved then."""
+    return FILES | {f"memory-{rounds}-{worker}.bin" for worker in range(3)}
 
 
 @functools.cache
@@ -29,7 +42,7 @@ def whole(rounds):
 class Interrupted(Case):
     def assert_same_as_whole(self, out, rounds):
         expected = whole(rounds)
-        self.assertEqual(set(os.listdir(out)), FILES)
+        self.assertEqual(set(os.listdir(out)), files_after(rounds))
         self.assertEqual(without_timing(summary(out)), without_timing(summary(expected)))
         self.assertEqual(without_timing(metrics(out)), without_timing(metrics(expected)))
         self.assertEqual(config(out), config(expected))
@@ -82,7 +95,7 @@ class Interrupted(Case):
             stderr.splitlines()[-1],
         )
         self.assertTrue(said, stderr)
-        self.assertEqual(set(os.listdir(out)), FILES - {"summary.json"})
+        self.assertEqual(set(os.listdir(out)), files_after(int(said[1])) - {"summary.json"})
         self.succeed("eval", out)  # the model as it is now
 
         resumed = self.succeed(*shlex.split(said[2]))

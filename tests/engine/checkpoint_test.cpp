@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <fstream>
 #include <set>
 #include <string>
@@ -37,7 +38,7 @@ class Shards : public testing::Test {
     state.progress.rounds = 3;
     state.parameters.resize(kSize);
     save_checkpoint(state, tally(0, 64), folder_.path());
-    return load_checkpoint(folder_.path())->shards;
+    return load_checkpoint(folder_.path(), {})->shards;
   }
   void write(const std::string& name) { std::ofstream(folder_ / name) << "a user's"; }
 
@@ -70,11 +71,55 @@ TEST_F(Shards, are_removed_and_nothing_else) {
   for (const char* name : {"shard-1-2-3.bin", "shard-5-64-128.bin.tmp", "shard-18446744073709551615-0-1.bin"})
     write(name);
   write("shard-7-0-64.bin");
-  remove_shards(folder_.path(), {"shard-7-0-64.bin"});
+  remove_parts(folder_.path(), {"shard-7-0-64.bin"}, 7);
   std::set<std::string> left = others;
   left.insert(folders.begin(), folders.end());
   left.insert("shard-7-0-64.bin");
   EXPECT_EQ(folder_.names(), left);
+}
+
+class Memories : public testing::Test {
+ protected:
+  RunState state(std::uint64_t rounds, std::vector<std::vector<float>> memories) const {
+    RunState result;
+    result.progress.rounds = rounds;
+    result.parameters.resize(kSize);
+    result.memories = std::move(memories);
+    return result;
+  }
+
+  static constexpr std::array<std::uint32_t, 3> kAll = {0, 1, 2};
+  TemporaryFolder folder_;
+};
+
+TEST_F(Memories, are_those_of_the_checkpoints_round) {
+  const std::vector<std::vector<float>> first = {{1, 2}, {3, 4}, {5, 6}};
+  const std::vector<std::vector<float>> second = {{7, 8}, {9, 0}, {1, 1}};
+  save_memories(state(3, first), folder_.path());
+  save_checkpoint(state(3, first), tally(0, kSize), folder_.path());
+  save_memories(state(4, second), folder_.path());  // and then the process dies
+  EXPECT_EQ(load_checkpoint(folder_.path(), kAll)->memories, first);
+  EXPECT_EQ(load_checkpoint(folder_.path(), std::array<std::uint32_t, 1>{1})->memories,
+            (std::vector<std::vector<float>>{{}, {3, 4}}))
+      << "who hosts one worker reads one";
+  save_checkpoint(state(4, second), tally(0, kSize), folder_.path());
+  EXPECT_EQ(load_checkpoint(folder_.path(), kAll)->memories, second);
+  EXPECT_EQ(folder_.names(),
+            (std::set<std::string>{"checkpoint.bin", "memory-4-0.bin", "memory-4-1.bin", "memory-4-2.bin"}));
+}
+
+TEST_F(Memories, must_be_those_of_all_workers) {
+  save_memories(state(3, {{1, 2}, {}, {5, 6}}), folder_.path());
+  EXPECT_THROW(save_checkpoint(state(3, {{1, 2}}), tally(0, kSize), folder_.path()), DataError);
+  save_memories(state(3, {{}, {3, 4}}), folder_.path());
+  EXPECT_NO_THROW(save_checkpoint(state(3, {{1, 2}}), tally(0, kSize), folder_.path()));
+}
+
+TEST_F(Memories, that_are_damaged_are_named) {
+  save_memories(state(3, {{1, 2}, {3, 4}, {5, 6}}), folder_.path());
+  save_checkpoint(state(3, {{1, 2}}), tally(0, kSize), folder_.path());
+  std::ofstream(folder_ / "memory-3-1.bin", std::ios::in | std::ios::binary).seekp(100).put('x');
+  EXPECT_THROW(static_cast<void>(load_checkpoint(folder_.path(), kAll)), DataError);
 }
 
 TEST_F(Shards, are_found_by_their_whole_name) {

@@ -238,6 +238,43 @@ TEST(PackNothing, is_nothing) {
   EXPECT_EQ(pack(static_cast<const std::uint16_t*>(nullptr), 0, nullptr, nullptr), 0U);
 }
 
+// --- mix ---
+
+TEST(Mix, like_lion) {
+  EXPECT_TRUE(rc::check("products and sums are rounded one by one; no momentum is denormal", [] {
+    const std::size_t n = arbitrary_size();
+    auto source = arbitrary_source();
+    const auto vote_beta = *rc::gen::element(0.0F, 0.5F, 0.9F, 0.95F, 0.9999F);
+    const auto momentum_beta = *rc::gen::element(0.0F, 0.5F, 0.9F, 0.99F, 0.9999F);
+    const auto arbitrary = [&source](float& x) {  // finite, of any size, or zero
+      const std::uint32_t bits = static_cast<std::uint32_t>(source());
+      x = below(source, 8) == 0 ? 0.0F : std::bit_cast<float>(bits);
+      if (!std::isfinite(x)) x = 1.0F;
+    };
+    std::vector<float> gradient(n);
+    std::vector<float> before(n);
+    std::ranges::for_each(gradient, arbitrary);
+    std::ranges::for_each(before, arbitrary);
+    std::vector<float> after = before;
+    std::vector<float> mixed(n + 1, -7.0F);
+    mix(gradient.data(), after.data(), n, vote_beta, momentum_beta, mixed.data());
+    const auto same = [](float a, float b) {
+      return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+    };
+    for (std::size_t i = 0; i < n; ++i) {
+      const auto mean = [&](float beta) {  // each product is stored, so that no compiler can fuse it
+        const volatile float old = beta * before[i];
+        const volatile float fresh = (1.0F - beta) * gradient[i];
+        return old + fresh;
+      };
+      RC_ASSERT(same(mixed[i], mean(vote_beta)));
+      const float momentum = mean(momentum_beta);
+      RC_ASSERT(same(after[i], std::fpclassify(momentum) == FP_NORMAL ? momentum : 0.0F));
+    }
+    RC_ASSERT(mixed[n] == -7.0F);
+  }));
+}
+
 // --- step ---
 
 TEST(Step, like_equation_5) {

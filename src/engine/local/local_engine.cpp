@@ -24,14 +24,15 @@ LocalEngine::LocalEngine(const TallyOptions& options, std::uint64_t run_id, std:
 
 void LocalEngine::open(const RunState&, const std::function<void(const RunState&)>& saved,
                        const std::function<void(const Outcome&)>&) {
-  const auto state = load_checkpoint(folder_);
+  const auto state = load_checkpoint(folder_, hosted_);
   if (!state) return;
   saved(*state);
   restore_tally(*state, folder_, tally_);
   shards_ = state->shards;
+  saved_round_ = state->progress.rounds;
 }
 
-void LocalEngine::start() { remove_shards(folder_, shards_); }
+void LocalEngine::start() { remove_parts(folder_, shards_, saved_round_); }
 
 void LocalEngine::send_ballot(std::uint32_t worker, const SignVector* ballot, const BatchLoss& loss) {
   losses_[worker] = loss;
@@ -61,6 +62,9 @@ Outcome LocalEngine::receive_verdict(bool stop) {
   return outcome;
 }
 
-void LocalEngine::save(RunState state) { save_checkpoint(std::move(state), tally_, folder_); }
+void LocalEngine::save(RunState state) {
+  save_memories(state, folder_);
+  save_checkpoint(std::move(state), tally_, folder_);
+}
 
 }  // namespace signvote

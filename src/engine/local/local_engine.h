@@ -41,6 +41,7 @@ class LocalEngine : public Engine {
   std::uint64_t run_id_;
   std::filesystem::path folder_;
   std::vector<std::string> shards_;  // the files that the opened state names
+  std::uint64_t saved_round_ = 0;    // that of the opened state
   std::vector<std::uint32_t> hosted_;
   std::vector<std::optional<SignView>> votes_;    // by worker
   std::vector<std::vector<std::byte>> messages_;  // by worker; kept so that their memory is used again

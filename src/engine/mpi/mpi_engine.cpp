@@ -76,21 +76,23 @@ class MpiEngine : public Engine {
 
   void open(const RunState&, const std::function<void(const RunState&)>& saved,
             const std::function<void(const Outcome&)>&) override {
-    const auto state = load_checkpoint(options_.folder);
+    const auto state = load_checkpoint(options_.folder, mine());
     if (!state) return;
     saved(*state);
     restore_tally(*state, options_.folder, tally_);
     saved_shards_ = state->shards;
+    saved_round_ = state->progress.rounds;
   }
 
   void start() override {
-    if (leads()) remove_shards(options_.folder, saved_shards_);
+    if (leads()) remove_parts(options_.folder, saved_shards_, saved_round_);
   }
 
-  /// The shards are written before the checkpoint that names them. So whenever a process dies, the shards
-  /// of one round are all there.
+  /// Shards and memories are written before the checkpoint that they belong to. So whenever a process dies,
+  /// those of one round are all there.
   void save(RunState state) override {
-    on_all_ranks(session_, [this] {
+    on_all_ranks(session_, [&] {
+      save_memories(state, options_.folder);
       if (!leads()) save_shard(tally_, options_.folder);
     });
     if (leads()) save_checkpoint(std::move(state), tally_, options_.folder);
@@ -271,6 +273,7 @@ class MpiEngine : public Engine {
   std::uint32_t ranks_;
   std::vector<mpi::Shard> shards_;         // by rank
   std::vector<std::string> saved_shards_;  // the files that the opened checkpoint names
+  std::uint64_t saved_round_ = 0;          // that of the opened checkpoint
   Tally tally_;
 
   std::unique_ptr<Mail> mail_;

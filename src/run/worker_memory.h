@@ -1,0 +1,43 @@
+// What a worker of a server keeps on its own disk, so that it goes on exactly after a kill: its momentum and
+// its last ballot. It is written before the ballot is sent. So whichever round the server opens next, the
+// worker either has voted in it and says the same again, or has not and votes with the momentum it had.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "base/files.h"
+#include "engine/engine.h"
+#include "signvote/sign_vector.h"
+
+namespace signvote {
+
+/// A worker's last vote.
+struct LastVote {
+  std::uint64_t round = 0;
+  SignVector ballot;
+  BatchLoss loss;
+};
+
+class WorkerMemory {
+ public:
+  /// Makes the folder if necessary. Throws DataError if another process uses it.
+  WorkerMemory(const std::filesystem::path& folder, std::uint64_t run_id, std::uint32_t worker);
+
+  /// Replaces the file as a whole.
+  void save(const LastVote& vote, const std::vector<float>& momentum) const;
+
+  /// Returns false if nothing was saved. Throws ConfigError if it was another run or worker, and DataError
+  /// if it is damaged or of another model than `momentum` is.
+  [[nodiscard]] bool load(std::optional<LastVote>& vote, std::vector<float>& momentum) const;
+
+ private:
+  std::filesystem::path file_;
+  std::uint64_t run_id_;
+  std::uint32_t worker_;
+  FolderLock lock_;
+};
+
+}  // namespace signvote
