@@ -53,7 +53,7 @@ struct TallyOptions {
   std::uint32_t workers = 0;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
-  std::uint32_t initial_rounds = 100;  // a worker's rounds before its LLRs are used; see default_initial_rounds
+  std::uint32_t initial_rounds = 100;  // of a worker, before its LLRs are used
   double clip = 10.0;                  // LLRs are kept within +-clip
   std::uint32_t prior_rounds = 30;     // kappa of Method::shrink; other methods do not use it
 };
