@@ -229,7 +229,9 @@ class Output(Case):
         self.assertNotRegex(result.stdout, r"[\r\x1b]|round \d")
 
     def test_progress_is_a_redrawn_line_on_a_terminal(self):
-        code, stdout, shown = on_a_terminal(["train", *small(rounds=8, eval_every=4), "--out", self.folder / "run"])
+        code, stdout, shown = on_a_terminal(
+            ["train", *small(rounds=8, eval_every=4, initial_rounds=2), "--out", self.folder / "run"]
+        )
         self.assertEqual(code, 0, shown)
         introduction, line, rest = shown.split("\n")
         self.assertIn("3 workers", introduction)

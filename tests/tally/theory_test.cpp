@@ -201,7 +201,7 @@ Weights true_weights(const Rates& p) {
 }
 
 // After 50 rounds, all with weights from round 4 on. (By default the paper's rule is the majority until round
-// 100.) A worker's rate is the same at all coordinates here, so the more prior rounds, the better.
+// 100.) A worker's rate is the same at all coordinates here, which favours many prior rounds.
 TEST(Shrink, is_near_the_optimum_after_50_rounds) {
   std::vector<Channels> all;
   for (const auto& [name, p] : {std::pair("14 at 0.40, one at 0.05", 0.05),
