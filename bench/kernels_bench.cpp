@@ -163,14 +163,21 @@ void run(std::size_t n, std::size_t m, Crew& crew, double budget) {
   const auto counters_stream = [&](Share s) {
     read_write_stream(p.counts.data() + s.first * kBits * m, (s.last - s.first) * kBits * 2 * m);
   };
-  compare(
-      "vote_and_count", p, crew, 2 * counts_bytes + planes_bytes + verdict_bytes, 2 * counts_bytes, budget,
-      [&](Share s) {
-        std::vector<std::int64_t> new_half_errors(m);
-        kernels::weighted_vote(voters, clip, s.first, s.last, out_present, out_negative,
-                               new_half_errors.data());
-      },
-      [&](Share s) { counters_stream(s); });
+  std::vector<kernels::Voter> shrunk = voters;
+  for (kernels::Voter& voter : shrunk) {
+    voter.prior = 12.5F;
+    voter.twice_rounds += 60;
+  }
+  for (const bool prior : {false, true})
+    compare(
+        prior ? "vote_with_prior" : "vote_and_count", p, crew,
+        2 * counts_bytes + planes_bytes + verdict_bytes, 2 * counts_bytes, budget,
+        [&](Share s) {
+          std::vector<std::int64_t> new_half_errors(m);
+          kernels::weighted_vote(prior ? shrunk : voters, clip, s.first, s.last, out_present, out_negative,
+                                 new_half_errors.data());
+        },
+        [&](Share s) { counters_stream(s); });
   compare(
       "count", p, crew, 2 * counts_bytes + planes_bytes + verdict_bytes, 2 * counts_bytes, budget / 4,
       [&](Share s) {

@@ -92,9 +92,9 @@ class Computing {
     tally_.decide(votes, slice_);
     Traffic traffic;
     mpi::encode_slice(slice_, slices_[rank_]);
-    mpi::encode_verdict(id, slices_[rank_], traffic, sent_);
+    mpi::encode_verdict(id, slices_[rank_], {}, traffic, sent_);
     for (std::uint32_t r = 0; r < ranks_; ++r)
-      if (!mpi::decode_verdict(sent_, id, own_, verdict_, traffic, problem)) throw EngineError(problem);
+      if (!mpi::decode_verdict(sent_, id, own_, verdict_, {}, traffic, problem)) throw EngineError(problem);
   }
 
  private:

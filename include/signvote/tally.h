@@ -8,10 +8,19 @@
 // verdict is 2 half-errors; an abstention, or a tied verdict, is 1 (it pulls p toward 1/2 and never
 // past it); an absent worker changes nothing. At t_m = 32,767 that worker's counts are halved.
 //
+// Method::shrink pulls each estimate to the worker's pooled one, because the counts of one coordinate are
+// few:
+//
+//   p_{m,n} = (c_{m,n} / 2 + kappa * p_m) / (t_m + kappa),   p_m = (sum_n c_{m,n}) / (2 t_m N)
+//
+// as if the worker had taken part in kappa rounds more, with its mean error rate over all N coordinates of
+// the model. 2 * kappa * p_m is rounded to 1/128 half-errors.
+//
 // Weights are integers (see weight.h), so a verdict depends neither on the order in which ballots
 // arrive, nor on threads, nor on how the coordinates are split over tallies.
 //
-// A tally owns the coordinates [begin, end) of a model; many tallies can share one model.
+// A tally owns the coordinates [begin, end) of a model; many tallies can share one model. A method that
+// needs sums over the whole model (Method::shrink) then needs to be told them after each round: see pooled.
 //
 // Threads: one thread at a time may call a member that is not const, and no other thread may use the
 // tally meanwhile. Const members may be called from any number of threads at the same time. decide
@@ -31,17 +40,22 @@
 namespace signvote {
 
 enum class Method {
-  mv,  // signSGD-MV: every ballot counts the same
-  it,  // IT-signSGD: every ballot counts as its worker's log-likelihood ratio
+  mv,      // signSGD-MV: every ballot counts the same
+  it,      // IT-signSGD: every ballot counts as its worker's log-likelihood ratio
+  shrink,  // the same, with error rates that are pulled to the worker's pooled one
 };
+
+/// How many rounds of counts a method needs before its weights are better than none.
+constexpr std::uint32_t default_initial_rounds(Method method) { return method == Method::shrink ? 3 : 100; }
 
 struct TallyOptions {
   Method method = Method::it;
   std::uint32_t workers = 0;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
-  std::uint32_t initial_rounds = 100;  // a worker's rounds before its LLRs are used
+  std::uint32_t initial_rounds = 100;  // of a worker, before its LLRs are used
   double clip = 10.0;                  // LLRs are kept within +-clip
+  std::uint32_t prior_rounds = 30;     // kappa of Method::shrink; other methods do not use it
 };
 
 class Tally {
@@ -80,6 +94,20 @@ class Tally {
   [[nodiscard]] std::int64_t total_half_errors(std::uint32_t worker) const;
   [[nodiscard]] std::vector<std::int64_t> total_half_errors() const;
 
+  /// What a method pools: numbers that are to be summed over the tallies of all ranges of a model. For
+  /// Method::shrink they are every worker's half-errors and the number of coordinates. Empty for a method
+  /// that pools nothing, and of the same length in all tallies of a run.
+  [[nodiscard]] std::vector<std::int64_t> pooled() const;
+
+  /// Tells the sums of pooled() over all ranges, which the next round uses. To be called after every round,
+  /// and after restore; a tally that is never told takes its range for the whole model. Throws DataError if
+  /// no other ranges could lead to these sums.
+  void set_pooled(std::vector<std::int64_t> sums);
+
+  /// The half-errors that the next round adds to each of a worker's counts, 2 * kappa * p_m; 0 except for
+  /// Method::shrink. So p = (c + prior) / (2t + 2 * prior_rounds).
+  [[nodiscard]] float prior(std::uint32_t worker) const;
+
   /// The whole state as bytes, and back. A restored tally goes on exactly as the saved one would have.
   /// The saved tallies may have divided the coordinates in another way: `parts` are snapshots of one
   /// round that do not overlap and together cover [begin, end). If bytes are damaged, come from another
@@ -96,6 +124,8 @@ class Tally {
     std::array<std::uint16_t, kBlockWords * SignVector::kBits> half_errors{};
   };
 
+  bool learns() const { return options_.method != Method::mv; }
+  bool pools() const { return options_.method == Method::shrink; }
   void for_ranges(const auto& body) const;
   void halve_if_full(std::uint32_t worker);
   void sum_up(std::uint32_t worker);
@@ -109,6 +139,7 @@ class Tally {
   bool weighted_ = false;
   std::vector<std::uint32_t> rounds_of_;
   std::vector<std::int64_t> totals_;  // of the half-errors, by worker
+  std::vector<std::int64_t> sums_;    // as set_pooled was told; empty: this range is the whole model
   std::vector<CountBlock> counts_;    // worker m's block b is at b * workers + m; empty for Method::mv
 };
 

@@ -63,8 +63,9 @@ void add_reproduce(CLI::App& app, const Computing& computing, Action& action) {
       ->type_name("NUMBER");
   figure1->add_flag("--full", flags->full,
                     "The paper's setting: 3000 rounds, step 1e-3, 3 seeds, a test every 100 rounds");
-  flags->settings.add_to(*figure1, Figure1Flags::defaults(),
-                         {"method", "workers", "batch_mode", "batches", "seed", "engine", "out"});
+  flags->settings.add_to(
+      *figure1, Figure1Flags::defaults(),
+      {"method", "workers", "batch_mode", "batches", "prior_rounds", "seed", "engine", "out"});
   figure1->add_option("--out", flags->out, "Folder of the figure and its cells [runs/figure1-DATASET]")
       ->type_name("DIR");
   figure1->callback([=, &computing, &action] {

@@ -54,7 +54,7 @@ struct TrainFlags {
 
 void add_train(CLI::App& app, const Computing& computing, Action& action) {
   const auto flags = std::make_shared<TrainFlags>();
-  CLI::App* train = app.add_subcommand("train", "Train a model with IT-signSGD or signSGD-MV");
+  CLI::App* train = app.add_subcommand("train", "Train a model by votes: IT-signSGD, or signSGD-MV");
   train->footer(
       "Examples:\n  signvote train --dataset mnist --batch-mode 4 --method it --rounds 300 --step 1e-4 "
       "--out runs/it\n"

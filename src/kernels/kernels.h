@@ -59,17 +59,19 @@ struct Counts {
   std::uint16_t* block(std::size_t i) const { return first_block + i * stride; }
 };
 
-/// One worker in a weighted vote: its ballot, its half-error counts c, and its rounds t, of which there
-/// are 1 to 32,766; c is at most 2t.
+/// One worker in a weighted vote: its ballot, its half-error counts c, the half-errors that are added to each
+/// of them (multiples of 1/128; see weight.h), and twice its rounds, with those that the prior stands for:
+/// c + prior <= twice_rounds < 2^17, and twice_rounds > 0.
 struct Voter {
   Planes ballot;
   Counts half_errors;
   float twice_rounds;
+  float prior = 0;
 };
 
-/// For the words [first, last): U_n = sign(sum_m weight(c_{m,n}, t_m, clip) * Y_{m,n}), with weight as
-/// in weight.h, where a sum of zero abstains; then the count of half-errors, as below. In one pass: while a
-/// block of counts is in the cache. REQUIRES: `first` begins a block.
+/// For the words [first, last): U_n = sign(sum_m weight(c_{m,n}, prior_m, 2t_m, clip) * Y_{m,n}), with weight
+/// as in weight.h, where a sum of zero abstains; then the count of half-errors, as below. In one pass: while
+/// a block of counts is in the cache. REQUIRES: `first` begins a block.
 void weighted_vote(std::span<const Voter> voters, std::int16_t clip, std::size_t first, std::size_t last,
                    std::uint64_t* present, std::uint64_t* negative, std::int64_t* new_half_errors) noexcept;
 

@@ -102,9 +102,8 @@ inline void vote_all(std::span<const Voter> voters, std::int16_t clip, std::size
     for (const Voter& voter : voters)
       for (std::size_t j = 0; j < kBits; ++j) {
         const std::size_t i = word * kBits + j;
-        sums[j] +=
-            sign_at(voter.ballot, i) *
-            weight(count_at(voter.half_errors, i), static_cast<std::uint32_t>(voter.twice_rounds) / 2, clip);
+        sums[j] += sign_at(voter.ballot, i) *
+                   weight(count_at(voter.half_errors, i), voter.prior, voter.twice_rounds, clip);
       }
     decide_word(sums, present[word], negative[word]);
   }

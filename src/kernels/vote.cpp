@@ -32,6 +32,7 @@ using I8 = hn::ScalableTag<std::int8_t>;
 using I16 = hn::ScalableTag<std::int16_t>;
 using V8 = hn::Vec<I8>;
 using V16 = hn::Vec<I16>;
+using VF = hn::Vec<hn::ScalableTag<float>>;
 
 constexpr std::size_t kLanes = hn::MaxLanes(I16());  // counts in a vector
 constexpr std::size_t kChunk = 2 * kLanes;           // signs in a vector of bytes
@@ -87,8 +88,10 @@ HWY_INLINE V16 first_signs(V8 signs) {
 }
 HWY_INLINE V16 second_signs(V8 signs) { return hn::ShiftRight<8>(hn::BitCast(I16(), signs)); }
 
-/// As weight() of weight.h, lane by lane.
-HWY_INLINE V16 weights(V16 half_errors, hn::Vec<hn::ScalableTag<float>> twice_rounds, V16 least, V16 most) {
+/// As weight() of weight.h, lane by lane. `most_right` is twice_rounds - prior. Without a prior the sums with
+/// it are left out.
+template <bool kPrior>
+HWY_INLINE V16 weights(V16 half_errors, VF prior, VF most_right, V16 least, V16 most) {
   const I16 d;
   const hn::ScalableTag<std::int32_t> d32;
   const hn::ScalableTag<std::uint32_t> u32;
@@ -99,8 +102,8 @@ HWY_INLINE V16 weights(V16 half_errors, hn::Vec<hn::ScalableTag<float>> twice_ro
   const auto float_bits = [&](auto e, auto o) HWY_ATTR {
     return hn::OddEven(hn::BitCast(d, o), hn::BitCast(d, hn::ShiftRight<16>(hn::BitCast(u32, e))));
   };
-  const V16 wrong = float_bits(even, odd);
-  const V16 right = float_bits(hn::Sub(twice_rounds, even), hn::Sub(twice_rounds, odd));
+  const V16 wrong = kPrior ? float_bits(hn::Add(even, prior), hn::Add(odd, prior)) : float_bits(even, odd);
+  const V16 right = float_bits(hn::Sub(most_right, even), hn::Sub(most_right, odd));
   const V16 w = hn::And(wrong, hn::Set(d, 127));
   const V16 r = hn::And(right, hn::Set(d, 127));
   const V16 r_less_128 = hn::Or(right, hn::Set(d, -128));
@@ -212,20 +215,29 @@ class BlockVote {
  private:
   /// Adds the signs of voter m, weighted. REQUIRES: sums_ are of less than fit_ voters.
   HWY_INLINE void add(std::size_t m, std::size_t block, std::size_t chunks) {
+    if (voters_[m].prior == 0)
+      add<false>(m, block, chunks);
+    else
+      add<true>(m, block, chunks);
+  }
+
+  template <bool kPrior>
+  HWY_INLINE void add(std::size_t m, std::size_t block, std::size_t chunks) {
     const I16 d;
     const Voter voter = voters_[m];
     const Signs signs = signs_;  // copies: for all the compiler knows, the stores below change the members
     const V16 least = least_;
     const V16 most = most_;
     const auto* counts = reinterpret_cast<const std::int16_t*>(voter.half_errors.block(block));
-    const auto twice_rounds = hn::Set(hn::ScalableTag<float>(), voter.twice_rounds);
+    const VF prior = hn::Set(hn::ScalableTag<float>(), voter.prior);
+    const VF most_right = hn::Set(hn::ScalableTag<float>(), voter.twice_rounds - voter.prior);
     std::int8_t* kept = kept_.data() + std::min(m, kKeptVoters) * kBlockChunks * kChunk;
     for (std::size_t c = 0; c < chunks; ++c, counts += kChunk) {
       fetch_ahead(counts);
       const V8 y = signs.at(voter.ballot, block * kBlockChunks + c);
       hn::Store(y, I8(), kept + c * kChunk);
-      const V16 first = weights(hn::LoadU(d, counts), twice_rounds, least, most);
-      const V16 second = weights(hn::LoadU(d, counts + kLanes), twice_rounds, least, most);
+      const V16 first = weights<kPrior>(hn::LoadU(d, counts), prior, most_right, least, most);
+      const V16 second = weights<kPrior>(hn::LoadU(d, counts + kLanes), prior, most_right, least, most);
       sums_[2 * c] = hn::Add(sums_[2 * c], hn::Mul(first, first_signs(y)));
       sums_[2 * c + 1] = hn::Add(sums_[2 * c + 1], hn::Mul(second, second_signs(y)));
     }

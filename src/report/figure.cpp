@@ -28,12 +28,13 @@ struct Style {
   int mark;  // 7: a disc, 9: a triangle, 5: a square
 };
 constexpr Style kStyles[] = {{"it", "IT-signSGD", "#0072B2", "solid", 7},
+                             {"shrink", "IT-signSGD with shrinkage", "#009E73", "(3,3)", 5},
                              {"mv", "signSGD-MV", "#D55E00", "(10,4)", 9}};
 
 Style style_of(const Curve& curve) {
   for (const Style& style : kStyles)
     if (style.method == curve.method) return style;
-  return {curve.method, curve.method, "#009E73", "(3,3)", 5};
+  return {curve.method, curve.method, "#000000", "(3,3)", 5};
 }
 
 std::uint64_t last_round(const Figure& figure) {

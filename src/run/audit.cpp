@@ -34,8 +34,7 @@ Audit audit_journal(const TrainConfig& config, const fs::path& folder) {
   audit.oldest = journal.oldest();
   if (saved.run_id != config.run_id())
     throw DataError(fmt::format("'{}' is of another run than the config.toml beside it", folder.string()));
-  Tally tally({config.tally_method(), *config.workers, 0, saved.parameters.size(), config.initial_rounds,
-               config.clip});
+  Tally tally(config.tally_options(saved.parameters.size()));
   tally.restore(saved.tally);
   BallotBox box(tally, config.run_id());
   Replay replay(tally, box, saved.owners, folder);

@@ -182,8 +182,10 @@ const std::vector<TrainOption>& train_options() {
       textual("data", "Folder of the data set's files (default: the cache that 'signvote data fetch' fills)",
               &C::data, false),
       choice("model", "Network to train", &C::model, {kModelNames.begin(), kModelNames.end()}),
-      choice("method", "Vote by learnt reliability (IT-signSGD) or by plain majority (signSGD-MV)",
-             &C::method, {"it", "mv"}),
+      choice("method",
+             "Vote by learnt reliability (it: IT-signSGD; shrink: the same, but learnt from all coordinates, "
+             "which is faster) or by plain majority (mv: signSGD-MV)",
+             &C::method, {"it", "mv", "shrink"}),
       optional_numeric<std::uint32_t>("workers", "Number of workers (default: as many as batches, else 15)",
                                       &C::workers, 1, 65536),
       optional_numeric<int>("batch_mode",
@@ -203,10 +205,16 @@ const std::vector<TrainOption>& train_options() {
              &C::sign_of, parse_sign_of),
       numeric<std::uint64_t>("rounds", "Rounds to train", &C::rounds, 1, kMost, false),
       numeric("step", "How far a parameter moves in a round (delta)", &C::step, 1e-30, 1e30, true),
-      numeric<std::uint32_t>("initial_rounds", "Rounds a worker takes part in before its LLRs are used",
-                             &C::initial_rounds, 1, 16383, true),
+      optional_numeric<std::uint32_t>("initial_rounds",
+                                      "Rounds a worker takes part in before its LLRs are used (default: 100 "
+                                      "for it, 3 for shrink)",
+                                      &C::initial_rounds, 1, 16383),
       numeric("clip", "The largest LLR, of either sign; larger ones are cut to it", &C::clip, kMinClip,
               kMaxClip, true),
+      numeric<std::uint32_t>("prior_rounds",
+                             "With shrink: how many rounds of a coordinate's own counts weigh as much as the "
+                             "worker's mean over all coordinates",
+                             &C::prior_rounds, 1, 16383, true),
       numeric<std::uint64_t>("eval_every",
                              "Rounds from one test to the next; the last round is always tested",
                              &C::eval_every, 1, kMost, false),
@@ -229,6 +237,18 @@ std::string flag(const std::string& option) {
   std::string text = "--" + option;
   std::ranges::replace(text, '_', '-');
   return text;
+}
+
+Method TrainConfig::tally_method() const {
+  return method == "mv" ? Method::mv : method == "it" ? Method::it : Method::shrink;
+}
+
+std::string TrainConfig::method_title() const {
+  return method == "mv" ? "signSGD-MV" : method == "it" ? "IT-signSGD" : "IT-signSGD with shrinkage";
+}
+
+TallyOptions TrainConfig::tally_options(std::uint64_t parameters) const {
+  return {tally_method(), *workers, 0, parameters, *initial_rounds, clip, prior_rounds};
 }
 
 std::vector<std::uint32_t> TrainConfig::batch_sizes() const { return parse_batches(batches); }
@@ -264,6 +284,7 @@ void resolve(TrainConfig& config) {
         fmt::format("--workers is {} but the batches {} are those of {} workers; leave one of them out",
                     *config.workers, config.batches, sizes.size()));
   config.workers = static_cast<std::uint32_t>(sizes.size());
+  if (!config.initial_rounds) config.initial_rounds = default_initial_rounds(config.tally_method());
   check_partition_rule(config.partition, 10);
   for (const Absence& absence : config.absences())
     if (absence.worker >= *config.workers)

@@ -34,8 +34,9 @@ struct TrainConfig {
   std::uint64_t rounds = 300;
   std::string sign_of = "gradient";  // or "momentum:B" or "lion:B1,B2"; see betas
   double step = 1e-3;
-  std::uint32_t initial_rounds = 100;
+  std::optional<std::uint32_t> initial_rounds;  // resolve sets the method's default
   double clip = 10;
+  std::uint32_t prior_rounds = 30;
   std::uint64_t eval_every = 25;
   std::uint64_t save_every = 50;
   std::uint64_t seed = 0;
@@ -44,7 +45,11 @@ struct TrainConfig {
   std::string engine = "local";
   std::string out;
 
-  Method tally_method() const { return method == "mv" ? Method::mv : Method::it; }
+  Method tally_method() const;
+  /// The method as people call it.
+  std::string method_title() const;
+  /// The tally of a whole model. REQUIRES: this is resolved.
+  TallyOptions tally_options(std::uint64_t parameters) const;
   std::vector<std::uint32_t> batch_sizes() const;
   std::vector<Absence> absences() const;
   Betas betas() const;

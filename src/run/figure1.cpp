@@ -94,7 +94,7 @@ Curve read_curve(const std::string& method, const std::vector<const Cell*>& cell
 /// run, so it is run once.
 bool run_pair(const Cell& it, const Cell& mv, const Dataset& dataset,
               const std::function<TrainHooks(const Cell&)>& hooks) {
-  const std::uint64_t common = std::min<std::uint64_t>(it.config.initial_rounds, it.config.rounds);
+  const std::uint64_t common = std::min<std::uint64_t>(*it.config.initial_rounds, it.config.rounds);
   if (!it.exists()) create_run(it.config);
   if (!it.finished() && it.rounds_done() < common) {
     TrainHooks until_fork = hooks(it);
@@ -128,7 +128,8 @@ bool reproduce_figure1(const Figure1Options& options, const Dataset& dataset, co
   }
 
   // Progress is counted over all cells. The rounds that twins share count for the `it` cell.
-  const std::uint64_t common = std::min<std::uint64_t>(options.base.initial_rounds, options.base.rounds);
+  const std::uint32_t initial_rounds = *cells.front().config.initial_rounds;
+  const std::uint64_t common = std::min<std::uint64_t>(initial_rounds, options.base.rounds);
   const auto own_rounds = [common](const Cell& cell, std::uint64_t rounds) {
     return cell.config.method == "it" ? rounds : std::max(rounds, common) - common;
   };
@@ -191,7 +192,7 @@ bool reproduce_figure1(const Figure1Options& options, const Dataset& dataset, co
                                           {"partition", options.base.partition},
                                           {"rounds", options.base.rounds},
                                           {"step", options.base.step},
-                                          {"initial_rounds", options.base.initial_rounds},
+                                          {"initial_rounds", initial_rounds},
                                           {"seeds", options.seeds},
                                           {"modes", modes},
                                           {"seconds", seconds}};

@@ -22,10 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TallyOptions tally_options(const TrainConfig& config, std::uint64_t parameters) {
-  return {config.tally_method(), *config.workers, 0, parameters, config.initial_rounds, config.clip};
-}
-
 /// One run in memory: the parts of a round, wired together. Each process has one.
 class Run {
  public:
@@ -36,8 +32,7 @@ class Run {
         group_(group),
         folder_(config.out),
         learner_(config, dataset, plan.hosted, hooks.warn),
-        engine_(
-            plan.make(tally_options(config, learner_.replicas().size()), learner_.pool().parallel_for())) {
+        engine_(plan.make(config.tally_options(learner_.replicas().size()), learner_.pool().parallel_for())) {
     progress_.votes.resize(*config_.workers);
     progress_.samples.resize(*config_.workers);
     if (engine_->leads()) lock_.emplace(folder_);
@@ -56,6 +51,12 @@ class Run {
     // A resumed run may have more rounds or other intervals than before.
     write_file_atomically(folder_ / "config.toml", write_config(config_));
     if (hooks_.started) hooks_.started();
+    if (config_.tally_method() != Method::mv && config_.rounds <= *config_.initial_rounds && hooks_.warn)
+      hooks_.warn(
+          fmt::format("with --rounds {} and --initial-rounds {} all rounds are decided by plain majority, as "
+                      "with --method "
+                      "mv; take more rounds, fewer initial rounds, or --method shrink",
+                      config_.rounds, *config_.initial_rounds));
   }
 
   TrainResult go() {
@@ -249,9 +250,9 @@ TrainResult train(const TrainConfig& config, const Dataset& dataset, const Train
 void fork_run(const fs::path& from, const TrainConfig& config) {
   const std::vector<std::uint32_t> hosted = local_engine(config).hosted;
   auto state = load_checkpoint(from, hosted);
-  if (!state || config.tally_method() != Method::mv || state->progress.rounds > config.initial_rounds)
+  if (!state || config.tally_method() != Method::mv || state->progress.rounds > *config.initial_rounds)
     throw ConfigError("only an mv run can be forked, and only from an it run in its initial phase");
-  Tally tally(tally_options(config, state->parameters.size()));
+  Tally tally(config.tally_options(state->parameters.size()));
   SignVector verdict;
   const std::vector<std::optional<SignView>> nobody(*config.workers);
   while (tally.rounds() < state->progress.rounds) tally.decide(nobody, verdict);

@@ -8,4 +8,7 @@ namespace signvote {
 /// half-error count, so counts stay below 2^16.
 inline constexpr std::uint32_t kFullRounds = 32767;
 
+/// With so many rounds more, 2t stays below 2^17, and all sums in 1/128 half-errors are exact (see weight.h).
+inline constexpr std::uint32_t kMostPriorRounds = 16383;
+
 }  // namespace signvote

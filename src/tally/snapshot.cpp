@@ -18,7 +18,7 @@ namespace {
 /// worker), and XXH3 (u64) of all before it. Everything is little-endian, as the machines are.
 struct SnapshotHeader {
   std::uint32_t magic = 0x59544756;  // "VGTY"
-  std::uint32_t version = 2;         // 1 was for other weights
+  std::uint32_t version = 3;         // 1 was for other weights, 2 without prior_rounds
   std::uint32_t method = 0;
   std::uint32_t workers = 0;
   std::uint64_t begin = 0;
@@ -27,10 +27,12 @@ struct SnapshotHeader {
   std::uint32_t initial_rounds = 0;
   std::uint32_t weighted = 0;
   double clip = 0;
+  std::uint32_t prior_rounds = 0;
+  std::uint32_t unused = 0;
 
   std::uint64_t size() const { return end - begin; }
 };
-static_assert(sizeof(SnapshotHeader) == 56);
+static_assert(sizeof(SnapshotHeader) == 64);
 
 /// A snapshot that was checked by itself, not yet against the others.
 struct Part {
@@ -55,12 +57,14 @@ Part read_part(std::span<const std::byte> bytes, const TallyOptions& options) {
     throw DataError(fmt::format("a tally's snapshot of version {}; this program reads version {}",
                                 header.version, SnapshotHeader{}.version));
   if (header.method != static_cast<std::uint32_t>(options.method) || header.workers != options.workers ||
-      header.initial_rounds != options.initial_rounds || header.clip != options.clip)
+      header.initial_rounds != options.initial_rounds || header.clip != options.clip ||
+      header.prior_rounds != options.prior_rounds || header.unused != 0)
     throw DataError(
-        "the snapshot is of a tally with other options (method, workers, initial rounds or clip)");
+        "the snapshot is of a tally with other options (method, workers, initial rounds, clip or prior "
+        "rounds)");
   const std::size_t rounds_bytes = header.workers * sizeof(std::uint32_t);
   const std::size_t around = sizeof(header) + rounds_bytes + sizeof(std::uint64_t);
-  const bool learns = options.method == Method::it;
+  const bool learns = options.method != Method::mv;
   // This divides, because a product of numbers from a damaged header might not fit 64 bits.
   const std::size_t row = header.workers * sizeof(std::uint16_t);
   if (header.begin > header.end || bytes.size() < around || (bytes.size() - around) % row != 0 ||
@@ -131,6 +135,7 @@ std::vector<std::byte> Tally::snapshot() const {
   header.initial_rounds = options_.initial_rounds;
   header.weighted = weighted_ ? 1 : 0;
   header.clip = options_.clip;
+  header.prior_rounds = options_.prior_rounds;
   const std::size_t rounds_bytes = rounds_of_.size() * sizeof(std::uint32_t);
   const std::size_t counts_bytes = counts_.empty() ? 0 : options_.workers * size() * sizeof(std::uint16_t);
   std::vector<std::byte> bytes(sizeof(header) + rounds_bytes + counts_bytes + sizeof(std::uint64_t));
@@ -157,7 +162,8 @@ void Tally::restore(std::span<const std::span<const std::byte>> parts) {
   rounds_ = read[0].header.rounds;
   weighted_ = read[0].header.weighted != 0;
   rounds_of_ = read[0].rounds_of;
-  if (options_.method == Method::mv) return;
+  sums_.clear();
+  if (!learns()) return;
   for (const Part& part : read) {
     const std::uint64_t first = std::max(part.header.begin, options_.begin);
     const std::uint64_t last = std::min(part.header.end, options_.end);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cassert>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -34,9 +35,12 @@ Tally::Tally(const TallyOptions& options, ParallelFor parallel_for)
   if (options.initial_rounds == 0 || options.initial_rounds > kFullRounds / 2)
     throw ConfigError(fmt::format("initial-rounds is {}; it must be between 1 and {}", options.initial_rounds,
                                   kFullRounds / 2));
+  if (options.prior_rounds == 0 || options.prior_rounds > kMostPriorRounds)
+    throw ConfigError(fmt::format("prior-rounds is {}; it must be between 1 and {}", options.prior_rounds,
+                                  kMostPriorRounds));
   rounds_of_.resize(options.workers);
   totals_.resize(options.workers);
-  if (options.method == Method::it) counts_.resize(options.workers * blocks());
+  if (learns()) counts_.resize(options.workers * blocks());
 }
 
 void Tally::for_ranges(const auto& body) const {
@@ -64,8 +68,7 @@ void Tally::decide(std::span<const std::optional<SignView>> ballots, SignVector&
   if (verdict.size() != size() || present.empty()) verdict.reset(size());
   if (present.empty()) return;
 
-  const bool learns = options_.method == Method::it;
-  if (learns && 2 * mature >= present.size()) weighted_ = true;
+  if (learns() && 2 * mature >= present.size()) weighted_ = true;
   const bool weigh = weighted_ && mature > 0;
 
   const std::int16_t clip = clip_units(options_.clip);
@@ -81,7 +84,8 @@ void Tally::decide(std::span<const std::optional<SignView>> ballots, SignVector&
   std::vector<kernels::Voter> voters;
   std::vector<kernels::Planes> equals;
   for (const std::uint32_t m : present) {
-    voters.push_back({planes(*ballots[m]), counts_of(m), 2.0F * static_cast<float>(rounds_of_[m])});
+    const std::uint32_t rounds = rounds_of_[m] + (pools() ? options_.prior_rounds : 0);
+    voters.push_back({planes(*ballots[m]), counts_of(m), 2.0F * static_cast<float>(rounds), prior(m)});
     equals.push_back(planes(*ballots[m]));
   }
 
@@ -94,7 +98,7 @@ void Tally::decide(std::span<const std::optional<SignView>> ballots, SignVector&
       kernels::weighted_vote(all.first(weighted), clip, first, last, out_present, out_negative, more.data());
     else
       kernels::majority(equals, first, last, out_present, out_negative);
-    if (!learns) return;
+    if (!learns()) return;
     kernels::count_half_errors(all.subspan(weighted), planes(verdict), first, last, more.data() + weighted);
     const std::size_t past_the_end = last * SignVector::kBits - std::min(size(), last * SignVector::kBits);
     for (std::size_t i = 0; i < present.size(); ++i)
@@ -111,7 +115,7 @@ void Tally::halve_if_full(std::uint32_t worker) {
   if (rounds_of_[worker] < kFullRounds) return;
   // Rounds are rounded up and counts down, so that no count exceeds twice the rounds.
   rounds_of_[worker] -= rounds_of_[worker] / 2;
-  if (options_.method == Method::it)
+  if (learns())
     for_ranges([&](std::size_t first, std::size_t last) {
       for (std::size_t b = first / kBlockWords; b * kBlockWords < last; ++b)
         for (std::uint16_t& count : counts_[b * options_.workers + worker].half_errors) count /= 2;
@@ -123,7 +127,8 @@ void Tally::forget(std::uint32_t worker) {
   assert(worker < options_.workers);
   rounds_of_[worker] = 0;
   totals_[worker] = 0;
-  if (options_.method == Method::it)
+  if (!sums_.empty()) sums_[worker] = 0;
+  if (learns())
     for (std::size_t b = 0; b < blocks(); ++b) counts_[b * options_.workers + worker] = {};
 }
 
@@ -135,7 +140,7 @@ void Tally::sum_up(std::uint32_t worker) {
 std::vector<std::uint16_t> Tally::half_errors(std::uint32_t worker) const {
   assert(worker < options_.workers);
   std::vector<std::uint16_t> all;
-  if (options_.method == Method::mv) return all;
+  if (!learns()) return all;
   all.reserve(blocks() * kernels::kBlockCounts);
   for (std::size_t b = 0; b < blocks(); ++b) {
     const auto& block = counts_[b * options_.workers + worker].half_errors;
@@ -151,7 +156,38 @@ std::int64_t Tally::total_half_errors(std::uint32_t worker) const {
 }
 
 std::vector<std::int64_t> Tally::total_half_errors() const {
-  return options_.method == Method::it ? totals_ : std::vector<std::int64_t>();
+  return learns() ? totals_ : std::vector<std::int64_t>();
+}
+
+std::vector<std::int64_t> Tally::pooled() const {
+  if (!pools()) return {};
+  std::vector<std::int64_t> own = totals_;
+  own.push_back(static_cast<std::int64_t>(size()));
+  return own;
+}
+
+void Tally::set_pooled(std::vector<std::int64_t> sums) {
+  const std::vector<std::int64_t> own = pooled();
+  bool possible = sums.size() == own.size();
+  // What the other ranges add is at least nothing, and at most two half-errors a round and coordinate.
+  for (std::size_t m = 0; possible && m + 1 < own.size(); ++m) {
+    const auto others = static_cast<double>(sums.back()) - static_cast<double>(own.back());
+    const auto more = static_cast<double>(sums[m]) - static_cast<double>(own[m]);
+    possible = more >= 0 && more <= 2.0 * rounds_of_[m] * others;
+  }
+  if (!possible) throw DataError("the sums over all parts of the tally are impossible");
+  sums_ = std::move(sums);
+}
+
+/// In IEEE's double precision, each step exactly rounded: the same everywhere.
+float Tally::prior(std::uint32_t worker) const {
+  assert(worker < options_.workers);
+  if (!pools() || rounds_of_[worker] == 0) return 0;
+  const std::int64_t half_errors = sums_.empty() ? totals_[worker] : sums_[worker];
+  const double coordinates = sums_.empty() ? static_cast<double>(size()) : static_cast<double>(sums_.back());
+  if (coordinates == 0) return 0;
+  const double rate = static_cast<double>(half_errors) / (2.0 * rounds_of_[worker] * coordinates);
+  return static_cast<float>(std::floor(2.0 * options_.prior_rounds * rate * kPriorUnits + 0.5)) / kPriorUnits;
 }
 
 }  // namespace signvote

@@ -117,6 +117,21 @@ class Conformance(Case):
         self.assert_same(self.mpi(settings, 2), expected)
         self.assert_same(self.grpc(settings), expected)
 
+    def test_shrink_gives_the_same_bytes_on_all_engines(self):
+        """Its weights depend on sums over all coordinates, so ranks must share them, also after a resume."""
+        settings = {**UNEQUAL, "method": "shrink", "prior_rounds": 7}
+        del settings["initial_rounds"]  # 3 for shrink
+        expected = self.local(settings)
+        self.assertEqual(summary(expected)["initial_rounds"], 3)
+        self.assertEqual(len(summary(expected)["mean_error_rates"]), 4)
+        self.assert_same(self.mpi(settings, 3), expected)
+        self.assert_same(self.grpc(settings), expected)
+        out = self.mpi({**settings, "rounds": 5}, 3, "chain")
+        self.mpi({**settings, "rounds": 7}, 2, resume=out)
+        self.succeed("train", "--resume", out, "--rounds", 9, "--engine", "local")
+        self.mpi(settings, 4, resume=out)
+        self.assertEqual(summary(out)["model_sha256"], summary(expected)["model_sha256"])
+
     def test_batch_norm_gives_the_same_bytes_on_all_engines(self):
         """Another N, 269,722, and a network whose batches are not split."""
         settings = {

@@ -121,6 +121,7 @@ class RunFolder(Case):
             "step": 0.002,
             "initial_rounds": 3,
             "clip": 4.5,
+            "prior_rounds": 12,
             "eval_every": 1,
             "save_every": 1,
             "seed": 11,
@@ -166,8 +167,18 @@ class SameBytes(Case):
         def sha256(method, rounds):
             return self.sha256(f"{method}{rounds}", method=method, rounds=rounds, initial_rounds=3)
 
-        self.assertEqual(sha256("it", 3), sha256("mv", 3))
-        self.assertNotEqual(sha256("it", 5), sha256("mv", 5))
+        self.assertEqual(len({sha256(method, 3) for method in ("it", "mv", "shrink")}), 1)
+        self.assertEqual(len({sha256(method, 5) for method in ("it", "mv", "shrink")}), 3)
+
+    def test_a_run_without_weights_says_so_once(self):
+        def said(name, **options):
+            return self.succeed("train", *small(**options), "--out", self.folder / name).stderr.count("plain majority")
+
+        self.assertEqual(said("never", rounds=3, initial_rounds=3), 1)
+        self.assertEqual(said("default", rounds=3), 1)
+        self.assertEqual(said("weighted", rounds=4, initial_rounds=3), 0)
+        self.assertEqual(said("shrink", rounds=4, method="shrink"), 0)
+        self.assertEqual(said("mv", rounds=3, method="mv"), 0)
 
     def test_every_partition_runs_and_matters(self):
         shas = [
@@ -218,7 +229,9 @@ class Output(Case):
         self.assertNotRegex(result.stdout, r"[\r\x1b]|round \d")
 
     def test_progress_is_a_redrawn_line_on_a_terminal(self):
-        code, stdout, shown = on_a_terminal(["train", *small(rounds=8, eval_every=4), "--out", self.folder / "run"])
+        code, stdout, shown = on_a_terminal(
+            ["train", *small(rounds=8, eval_every=4, initial_rounds=2), "--out", self.folder / "run"]
+        )
         self.assertEqual(code, 0, shown)
         introduction, line, rest = shown.split("\n")
         self.assertIn("3 workers", introduction)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <random>
 #include <string>
@@ -167,7 +168,8 @@ void save_as(const Tally& whole, std::uint32_t parts, const std::filesystem::pat
 void decides_what_one_process_decides(std::uint64_t seed, std::size_t size, std::size_t rounds) {
   std::mt19937_64 random(seed);
   const auto workers = session->size() + static_cast<std::uint32_t>(random() % (21 - session->size()));
-  const Method method = random() % 4 == 0 ? Method::mv : Method::it;
+  constexpr std::array kMethods = {Method::mv, Method::it, Method::shrink, Method::shrink};
+  const Method method = kMethods[random() % 4];
   const TallyOptions options{method, workers, 0, size, 1 + static_cast<std::uint32_t>(random() % 6), 10};
   const SharedFolder folder;
   const MpiEngineOptions mpi_options{options, seed, folder.path(), random_hosts(workers, random), {}, {}};
@@ -185,6 +187,8 @@ void decides_what_one_process_decides(std::uint64_t seed, std::size_t size, std:
     const Outcome expected = play(local, round, pool, stopper < session->size());
     require_same(got, expected, where);
     require(one.tally().weighted() == local.tally().weighted(), "whether it is weighted, " + where);
+    for (std::uint32_t m = 0; m < workers; ++m)
+      require(one.tally().prior(m) == local.tally().prior(m), "the prior, " + where);
     ballots += expected.present;
     if (expected.verdict == nullptr) return;  // the ranks tell each other with the verdict
     for (const Traffic& traffic : traffic_of_all(one.traffic()))
@@ -214,6 +218,8 @@ void decides_what_one_process_decides(std::uint64_t seed, std::size_t size, std:
     resumed.start();
     require(found == local.tally().rounds(), "the saved state");
     require(resumed.total_half_errors() == local.total_half_errors(), "the totals after restoring");
+    for (std::uint32_t m = 0; m < workers; ++m)
+      require(resumed.tally().prior(m) == local.tally().prior(m), "the prior after restoring");
     ballots = 0;
     for (std::size_t t = 0; t < rounds / 4; ++t) play_both(resumed, rounds / 2 + t);
   }

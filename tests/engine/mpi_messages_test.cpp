@@ -159,26 +159,36 @@ TEST(MpiMessages, verdicts_come_back_and_nothing_damaged_does) {
   mpi::encode_slice(mpi::slice(whole, from), slice);
   Traffic sent{4, 500, 2, 300};
   std::vector<std::byte> bytes;
-  mpi::encode_verdict(kId, slice, sent, bytes);
-  EXPECT_LE(bytes.size(), mpi::most_verdict_bytes(from));
+  const std::vector<std::int64_t> pooled = {0, -7, std::int64_t{1} << 60};
+  mpi::encode_verdict(kId, slice, pooled, sent, bytes);
+  EXPECT_LE(bytes.size(), mpi::most_verdict_bytes(from, pooled.size()));
   EXPECT_EQ(sent.verdict_bytes, 300 + bytes.size()) << "a message counts itself";
   SignVector verdict = whole;
   for (std::uint64_t i = from.begin; i < from.end; ++i) verdict.set(i, 0);
   Traffic traffic;
   std::string problem;
-  ASSERT_TRUE(mpi::decode_verdict(bytes, kId, from, verdict, traffic, problem)) << problem;
+  std::vector<std::int64_t> got(pooled.size());
+  const auto read = [&](std::span<const std::byte> message) {
+    return mpi::decode_verdict(message, kId, from, verdict, got, traffic, problem);
+  };
+  ASSERT_TRUE(read(bytes)) << problem;
   EXPECT_EQ(verdict, whole);
+  EXPECT_EQ(got, pooled);
   EXPECT_EQ(traffic, sent);
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     auto flipped = bytes;
     flipped[i] ^= std::byte{0x20};
-    EXPECT_FALSE(mpi::decode_verdict(flipped, kId, from, verdict, traffic, problem)) << "byte " << i;
-    EXPECT_FALSE(mpi::decode_verdict(std::span(bytes).first(i), kId, from, verdict, traffic, problem));
+    EXPECT_FALSE(read(flipped)) << "byte " << i;
+    EXPECT_FALSE(read(std::span(bytes).first(i)));
     EXPECT_EQ(mpi::slice(verdict, mpi::shard_of(500, 3, 0)), mpi::slice(whole, mpi::shard_of(500, 3, 0)));
   }
   std::vector<std::byte> ballots;
   mpi::encode_ballots(kId, {}, {}, ballots);
-  EXPECT_FALSE(mpi::decode_verdict(ballots, kId, from, verdict, traffic, problem)) << "of another kind";
+  EXPECT_FALSE(read(ballots)) << "of another kind";
+  for (const std::size_t other : {0U, 2U, 4U}) {
+    got.resize(other);
+    EXPECT_FALSE(read(bytes)) << "pools " << other << " numbers";
+  }
 }
 
 }  // namespace

@@ -412,7 +412,8 @@ struct Worker {
   Signs signs;
   Vote ballot;
   CountList half_errors;
-  std::uint32_t rounds;
+  float twice_rounds;
+  float prior = 0;
 };
 
 Worker random_worker(std::mt19937_64& source, std::size_t n) {
@@ -424,14 +425,18 @@ Worker random_worker(std::mt19937_64& source, std::size_t n) {
     half_errors[i] =
         static_cast<std::uint16_t>(temper == 3 ? below(source, 2 * rounds + 1) : temper * rounds);
   const Signs signs = random_signs(source, n);
-  return {signs, Vote(signs), half_errors, static_cast<std::uint32_t>(rounds)};
+  // Half of them have a prior, of any size that fits.
+  constexpr std::array<int, 4> kPriorRounds = {1, 30, 1'000, 16'383};
+  const int prior_rounds = below(source, 2) == 0 ? 0 : kPriorRounds[source() % 4];
+  const auto prior = static_cast<float>(below(source, 2 * prior_rounds * int{kPriorUnits} + 1)) / kPriorUnits;
+  return {signs, Vote(signs), half_errors, static_cast<float>(2 * (rounds + prior_rounds)), prior};
 }
 
 std::vector<Voter> voters_of(std::vector<Worker>& workers) {
   std::vector<Voter> voters;
   for (Worker& worker : workers)
     voters.push_back(
-        {worker.ballot.planes(), worker.half_errors.counts(), 2.0F * static_cast<float>(worker.rounds)});
+        {worker.ballot.planes(), worker.half_errors.counts(), worker.twice_rounds, worker.prior});
   return voters;
 }
 
@@ -456,7 +461,7 @@ TEST(WeightedVote, like_equations_3_and_4) {
     for (std::size_t i = 0; i < n; ++i) {
       std::int64_t sum = 0;
       for (const Worker& worker : workers)
-        sum += worker.signs[i] * weight(worker.half_errors[i], worker.rounds, clip);
+        sum += worker.signs[i] * weight(worker.half_errors[i], worker.prior, worker.twice_rounds, clip);
       expected[i] = sign_of(sum);
     }
     const std::vector<Worker> before = workers;
@@ -488,15 +493,19 @@ TEST(WeightedVote, every_weight) {
     CountList counts(n);
     for (std::size_t i = 0; i < n; ++i) counts[i] = static_cast<std::uint16_t>(i);
     const Vote plus(Signs(n, 1));
-    const float twice_rounds = 2.0F * static_cast<float>(rounds);
+    const float prior = rounds % 2 == 0 ? 0 : static_cast<float>(rounds * 37 % 7681) / kPriorUnits;
+    const float twice_rounds = 2.0F * static_cast<float>(rounds) + (prior == 0 ? 0 : 60);
+    const auto weight_of_count = [&](std::uint16_t count) {
+      return weight(count, prior, twice_rounds, clip);
+    };
     Vote verdict(word_count(n));
     CountList own = counts;
-    const std::vector<Voter> alone = {{plus.planes(), own.counts(), twice_rounds}};
+    const std::vector<Voter> alone = {{plus.planes(), own.counts(), twice_rounds, prior}};
     std::int64_t new_half_errors[2] = {};
     weighted_vote(alone, clip, 0, word_count(n), verdict.present.data(), verdict.negative.data(),
                   new_half_errors);
     Signs expected(n);
-    for (std::size_t i = 0; i < n; ++i) expected[i] = sign_of(weight(counts[i], rounds, clip));
+    for (std::size_t i = 0; i < n; ++i) expected[i] = sign_of(weight_of_count(counts[i]));
     ASSERT_EQ(verdict, Vote(expected)) << rounds << " rounds";
 
     // The other: counts whose weights climb with i as well, one step off, so that most sums are small.
@@ -506,12 +515,12 @@ TEST(WeightedVote, every_weight) {
       second[i] = static_cast<std::uint16_t>(i == 0 ? 1 : i - (i % 3 == 0 ? 1 : 0));
     const CountList other = second;
     const Vote minus(Signs(n, -1));
-    const std::vector<Voter> two = {{plus.planes(), first.counts(), twice_rounds},
-                                    {minus.planes(), second.counts(), twice_rounds}};
+    const std::vector<Voter> two = {{plus.planes(), first.counts(), twice_rounds, prior},
+                                    {minus.planes(), second.counts(), twice_rounds, prior}};
     weighted_vote(two, clip, 0, word_count(n), verdict.present.data(), verdict.negative.data(),
                   new_half_errors);
     for (std::size_t i = 0; i < n; ++i)
-      expected[i] = sign_of(weight(counts[i], rounds, clip) - weight(other[i], rounds, clip));
+      expected[i] = sign_of(weight_of_count(counts[i]) - weight_of_count(other[i]));
     ASSERT_EQ(verdict, Vote(expected)) << rounds << " rounds";
   }
 }
@@ -522,7 +531,7 @@ TEST(WeightedVote, unanimous_sums_do_not_overflow) {
   for (const std::size_t voters : {15U, 16U, 17U, 18U, 33U, 64U, 65U, 70U, 300U})
     for (const std::uint16_t half_errors : {0, 65'532})
       for (const int sign : {-1, 1}) {
-        const Worker worker{Signs(kN, sign), Vote(Signs(kN, sign)), CountList(kN, half_errors), 32'766};
+        const Worker worker{Signs(kN, sign), Vote(Signs(kN, sign)), CountList(kN, half_errors), 65'532};
         std::vector<Worker> workers(voters, worker);
         workers.push_back(worker);
         workers.back().ballot = Vote(Signs(kN, -sign));
@@ -566,7 +575,7 @@ TEST(CountHalfErrors, like_equation_4) {
 TEST(CountHalfErrors, every_pair) {
   for (const int y : {-1, 0, 1})
     for (const int u : {-1, 0, 1}) {
-      std::vector<Worker> workers = {{Signs(64, y), Vote(Signs(64, y)), CountList(64, 10), 100}};
+      std::vector<Worker> workers = {{Signs(64, y), Vote(Signs(64, y)), CountList(64, 10), 200}};
       std::int64_t new_half_errors = 0;
       count_half_errors(voters_of(workers), Vote(Signs(64, u)).planes(), 0, 1, &new_half_errors);
       const int more = y == 0 || u == 0 ? 1 : y == u ? 0 : 2;

@@ -74,6 +74,26 @@ TEST(Config, absences) {
   for (const char* text : {"", "1@3", "1@3-3", "2@5-9,0@12"}) EXPECT_EQ(refusal("absent", text), "");
 }
 
+TEST(Config, the_initial_rounds_follow_from_the_method) {
+  const auto resolved = [](const std::string& method, std::optional<std::uint32_t> given) {
+    TrainConfig config;
+    config.method = method;
+    config.initial_rounds = given;
+    resolve(config);
+    TrainConfig again;  // what config.toml tells
+    parse_config(write_config(config), "written", again);
+    resolve(again);
+    EXPECT_EQ(again.run_id(), config.run_id());
+    return config.tally_options(10).initial_rounds;
+  };
+  EXPECT_EQ(resolved("it", {}), 100U);
+  EXPECT_EQ(resolved("mv", {}), 100U);
+  EXPECT_EQ(resolved("shrink", {}), 3U);
+  EXPECT_EQ(resolved("shrink", 7), 7U);
+  EXPECT_NE(refusal("prior_rounds", "0"), "");
+  EXPECT_NE(refusal("prior_rounds", "16384"), "");
+}
+
 TEST(Config, choices) {
   for (const char* name : {"dataset", "model", "method", "engine"})
     expect_refused(name, {"other", "", "LOCAL"}, "take ");

@@ -29,15 +29,19 @@ class ReferenceTally {
   void decide_as(std::span<const std::optional<SignView>> ballots, SignVector& own,
                  const SignVector& verdict);
 
-  /// ln((1 - p) / p), clipped; and the p of equation 4, which is 1/2 before the first round.
+  /// ln((1 - p) / p), clipped; and the p of the method, of equation 4 or shrunk, which is 1/2 before the
+  /// first round.
   double llr(std::uint32_t worker, std::size_t coordinate) const;
   double error_rate(std::uint32_t worker, std::size_t coordinate) const;
 
  private:
+  void pool();
+
   TallyOptions options_;
   bool weighted_ = false;
   std::vector<double> rounds_of_;
   std::vector<std::vector<double>> errors_;  // equation 4's numerator; an abstention is half an error
+  std::vector<double> pooled_;               // Method::shrink's p_m by worker, after the last round
   std::vector<double> sums_;
 };
 

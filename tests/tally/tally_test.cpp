@@ -33,15 +33,23 @@ void expect_same_state(const Tally& a, const Tally& b) {
   }
 }
 
+/// The methods that learn, in turn.
+Method learning_method(std::uint64_t seed) { return seed % 2 == 0 ? Method::shrink : Method::it; }
+
+class Judged : public ::testing::TestWithParam<Method> {};
+
 // Verdicts differ from the judge's only where its exact sum is smaller than M times the weight's error
 // bound. Such near-ties are counted, and the judge then goes on with what the tally decided.
-TEST(Tally, agrees_with_the_equations_except_at_near_ties) {
+TEST_P(Judged, agrees_with_the_equations_except_at_near_ties) {
   std::size_t coordinates = 0;
   std::size_t near_ties = 0;
   std::size_t weighted_rounds = 0;
   for (const std::uint64_t seed : {1, 2, 3, 4, 5, 6}) {
     const auto workers = static_cast<std::uint32_t>(2 + 4 * (seed % 4));
-    const Script script = make_script(seed, 517, workers, 60, seed % 2 == 0 ? 0.15 : 0, 5);
+    Script script = make_script(seed, 517, workers, 60, seed % 2 == 0 ? 0.15 : 0, 5);
+    script.options.method = GetParam();
+    script.options.prior_rounds = static_cast<std::uint32_t>(seed * seed);
+    const std::uint32_t prior_rounds = GetParam() == Method::shrink ? script.options.prior_rounds : 0;
     Tally tally(script.options);
     ReferenceTally judge(script.options);
     SignVector verdict;
@@ -60,7 +68,9 @@ TEST(Tally, agrees_with_the_equations_except_at_near_ties) {
       for (std::uint32_t m = 0; m < workers; ++m)
         for (std::size_t n = 0; n < verdict.size(); n += 37)
           if (tally.rounds_of(m) > 0) {
-            ASSERT_DOUBLE_EQ(tally.half_errors(m)[n] / (2.0 * tally.rounds_of(m)), judge.error_rate(m, n));
+            ASSERT_DOUBLE_EQ((tally.half_errors(m)[n] + static_cast<double>(tally.prior(m))) /
+                                 (2.0 * (tally.rounds_of(m) + prior_rounds)),
+                             judge.error_rate(m, n));
           }
     }
   }
@@ -69,6 +79,9 @@ TEST(Tally, agrees_with_the_equations_except_at_near_ties) {
   RecordProperty("coordinates", static_cast<int>(coordinates));
   RecordProperty("near_ties", static_cast<int>(near_ties));
 }
+
+INSTANTIATE_TEST_SUITE_P(Methods, Judged, ::testing::Values(Method::it, Method::shrink),
+                         [](const auto& method) { return method.param == Method::it ? "it" : "shrink"; });
 
 TEST(Tally, majority_vote_is_exactly_the_equations) {
   EXPECT_TRUE(rc::check("mv equals the judge's mv", [](std::uint64_t seed) {
@@ -92,7 +105,8 @@ TEST(Tally, does_not_depend_on_the_order_of_workers) {
   EXPECT_TRUE(rc::check("permuted workers give the same verdicts", [](std::uint64_t seed) {
     const auto n = *rc::gen::inRange<std::size_t>(1, 300);
     const auto workers = *rc::gen::inRange<std::uint32_t>(1, 20);
-    const Script script = make_script(seed, n, workers, 12, 0.1, 3);
+    Script script = make_script(seed, n, workers, 12, 0.1, 3);
+    script.options.method = learning_method(seed);
     std::vector<std::uint32_t> order(workers);
     std::iota(order.begin(), order.end(), 0U);
     std::shuffle(order.begin(), order.end(), std::mt19937_64(seed));
@@ -106,7 +120,8 @@ TEST(Tally, does_not_depend_on_the_order_of_workers) {
 }
 
 TEST(Tally, does_not_depend_on_threads) {
-  const Script script = make_script(7, 40'000, 9, 12, 0.1, 3);
+  Script script = make_script(7, 40'000, 9, 12, 0.1, 3);
+  script.options.method = Method::shrink;  // whose weights depend on the sums over all tasks
   Tally alone(script.options);
   const auto expected = verdicts(alone, script);
   for (const std::size_t threads : {1, 2, 5}) {
@@ -127,7 +142,7 @@ TEST(Tally, totals_are_the_sums_of_the_counts) {
     const auto n = *rc::gen::inRange<std::size_t>(0, 20'000);
     const auto workers = *rc::gen::inRange<std::uint32_t>(1, 12);
     Script script = make_script(seed, n, workers, 8, 0.2, 3);
-    if (seed % 4 == 0) script.options.method = Method::mv;
+    script.options.method = seed % 4 == 0 ? Method::mv : learning_method(seed / 4);
     ThreadPool pool(2);
     Tally tally(script.options, seed % 2 == 0 ? pool.parallel_for() : ParallelFor());
     const auto check = [&](const Tally& checked) {
@@ -135,9 +150,9 @@ TEST(Tally, totals_are_the_sums_of_the_counts) {
         const auto counts = checked.half_errors(m);
         const auto sum = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
         RC_ASSERT(checked.total_half_errors(m) == sum);
-        if (script.options.method == Method::it) RC_ASSERT(checked.total_half_errors()[m] == sum);
+        if (script.options.method != Method::mv) RC_ASSERT(checked.total_half_errors()[m] == sum);
       }
-      RC_ASSERT(checked.total_half_errors().size() == (script.options.method == Method::it ? workers : 0));
+      RC_ASSERT(checked.total_half_errors().size() == (script.options.method == Method::mv ? 0 : workers));
     };
     SignVector verdict;
     for (const auto& ballots : script.present) {
@@ -316,6 +331,56 @@ TEST(Tally, halves_when_full) {
   EXPECT_NEAR(tally.half_errors(1)[1] / (2.0 * tally.rounds_of(1)), 1.0, 1e-3);
 }
 
+// A prior as large as it can be, on counts as large as they can be: the sums are still exact.
+TEST(Tally, shrinks_until_full) {
+  Tally tally({Method::shrink, 2, 0, 3, 1, 10, 16'383});
+  SignVector plus(3);
+  for (std::size_t i = 0; i < 3; ++i) plus.set(i, 1);
+  SignVector mixed(3);  // right, wrong, abstains: p_m is 1/2
+  mixed.set(0, 1);
+  mixed.set(1, -1);
+  SignVector verdict;
+  tally.decide(std::vector<std::optional<SignView>>{plus, {}}, verdict);
+  const std::vector<std::optional<SignView>> both = {plus, mixed};
+  for (int t = 0; t < 40'000; ++t) {
+    tally.decide(both, verdict);
+    ASSERT_EQ(verdict, plus) << "round " << t;
+    ASSERT_NEAR(tally.prior(1), 16'383, 2) << "round " << t;
+    ASSERT_EQ(tally.prior(0), 0) << "never wrong";
+  }
+}
+
+// --- Sums over all ranges -------------------------------------------------------------------------
+
+TEST(Tally, refuses_sums_that_no_other_ranges_could_give) {
+  const Script script = make_script(3, 100, 2, 5, 0, 1);
+  TallyOptions options = script.options;
+  options.method = Method::shrink;
+  Tally tally(options);
+  verdicts(tally, script);
+  const std::vector<std::int64_t> own = tally.pooled();
+  ASSERT_EQ(own, (std::vector<std::int64_t>{tally.total_half_errors(0), tally.total_half_errors(1), 100}));
+  const float prior = tally.prior(0);
+  for (const std::vector<std::int64_t>& wrong :
+       std::vector<std::vector<std::int64_t>>{{},
+                                              {own[0], own[1]},
+                                              {own[0], own[1], 100, 0},
+                                              {own[0], own[1], 99},
+                                              {own[0] - 1, own[1], 200},
+                                              {own[0] + 1, own[1], 100},
+                                              {own[0] + 10 * 100 + 1, own[1], 200},
+                                              {-1, -1, -1}})
+    EXPECT_THROW(tally.set_pooled(wrong), DataError);
+  EXPECT_EQ(tally.prior(0), prior);
+  tally.set_pooled(own);
+  EXPECT_EQ(tally.prior(0), prior);
+  tally.set_pooled({own[0] + 10 * 100, own[1], 200});  // all that the others add is wrong
+  EXPECT_GT(tally.prior(0), prior);
+  Tally pools_nothing(script.options);
+  EXPECT_TRUE(pools_nothing.pooled().empty());
+  EXPECT_THROW(pools_nothing.set_pooled(own), DataError);
+}
+
 TEST(Tally, refuses_options_that_make_no_sense) {
   EXPECT_THROW(Tally({Method::it, 0, 0, 1, 100, 10}), ConfigError);
   EXPECT_THROW(Tally({Method::it, 1, 2, 1, 100, 10}), ConfigError);
@@ -325,6 +390,8 @@ TEST(Tally, refuses_options_that_make_no_sense) {
   EXPECT_THROW(Tally({Method::it, 1, 0, 1, 100, std::nan("")}), ConfigError);
   EXPECT_THROW(Tally({Method::it, 1, 0, 1, 100, 0.002}), ConfigError);  // less than half a unit
   EXPECT_THROW(Tally({Method::it, 1, 0, 1, 100, 11.5}), ConfigError);
+  EXPECT_THROW(Tally({Method::shrink, 1, 0, 1, 100, 10, 0}), ConfigError);
+  EXPECT_THROW(Tally({Method::shrink, 1, 0, 1, 100, 10, 16'384}), ConfigError);
 }
 
 // --- Forgetting a worker -------------------------------------------------------------------------
@@ -335,7 +402,7 @@ TEST(Tally, forgets_a_worker_as_if_it_had_never_voted) {
     const auto at = *rc::gen::inRange<std::size_t>(0, 12);
     const auto who = *rc::gen::inRange<std::uint32_t>(0, 5);
     Script script = make_script(seed, n, 5, 20, 0.2, 3);
-    if (seed % 4 == 0) script.options.method = Method::mv;
+    script.options.method = seed % 4 == 0 ? Method::mv : learning_method(seed / 4);
     Tally tally(script.options);
     SignVector verdict;
     for (std::size_t t = 0; t < at; ++t) tally.decide(script.present[t], verdict);
@@ -345,7 +412,7 @@ TEST(Tally, forgets_a_worker_as_if_it_had_never_voted) {
     tally.forget(who);
     const auto none = tally.half_errors(who);
     RC_ASSERT(std::ranges::count(none, 0) == static_cast<std::ptrdiff_t>(none.size()));
-    RC_ASSERT(none.size() == (script.options.method == Method::it ? n : 0));
+    RC_ASSERT(none.size() == (script.options.method == Method::mv ? 0 : n));
     RC_ASSERT(tally.rounds_of(who) == 0U);
     RC_ASSERT(tally.total_half_errors(who) == 0);
     RC_ASSERT(tally.rounds() == at);
@@ -372,6 +439,7 @@ TEST(Tally, decides_without_a_forgotten_worker_as_before) {
     const auto at = *rc::gen::inRange<std::size_t>(0, 12);
     const auto who = *rc::gen::inRange<std::uint32_t>(0, 5);
     Script script = make_script(seed, 300, 5, 20, 0.2, 3);
+    script.options.method = learning_method(seed);
     for (std::size_t t = at; t < 20; ++t) script.present[t][who].reset();
     Tally kept(script.options);
     SignVector verdict;

@@ -59,7 +59,7 @@ int train_in_group(const TrainConfig& config, bool resume, const Group& group,
     TrainHooks hooks = progress.hooks();
     hooks.started = [&config, &group] {
       fmt::print(stderr, "{}: {} on {} with {} workers{} (batches {}), {} rounds\n", config.out,
-                 config.method == "it" ? "IT-signSGD" : "signSGD-MV", config.dataset, *config.workers,
+                 config.method_title(), config.dataset, *config.workers,
                  group.size() > 1 ? fmt::format(" on {} ranks", group.size()) : "", config.batches,
                  config.rounds);
     };

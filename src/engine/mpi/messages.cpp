@@ -146,8 +146,9 @@ std::size_t most_ballot_bytes(const Shard& to, std::size_t workers) {
   return kAroundBytes + kWordBytes + workers * (kLossBytes + kMostLayoutBytes + most_body_bytes(to.size()));
 }
 
-std::size_t most_verdict_bytes(const Shard& from) {
-  return kAroundBytes + sizeof(Traffic) + kMostLayoutBytes + most_body_bytes(from.size());
+std::size_t most_verdict_bytes(const Shard& from, std::size_t pooled) {
+  return kAroundBytes + kMostLayoutBytes + most_body_bytes(from.size()) + pooled * sizeof(std::int64_t) +
+         sizeof(Traffic);
 }
 
 void encode_ballots(const MessageId& id, const RankWord& word, std::span<const SentBallot> ballots,
@@ -185,21 +186,24 @@ bool decode_ballots(std::span<const std::byte> bytes, const MessageId& id, const
   return reader.at_end() || fail(problem, kWrongLength);
 }
 
-void encode_verdict(const MessageId& id, const EncodedSlice& slice, Traffic& traffic,
-                    std::vector<std::byte>& out) {
+void encode_verdict(const MessageId& id, const EncodedSlice& slice, std::span<const std::int64_t> pooled,
+                    Traffic& traffic, std::vector<std::byte>& out) {
   begin(id, Kind::verdict, out);
   append_slice(slice, out);
+  for (const std::int64_t number : pooled) append(out, number);
   traffic.verdict_bytes += out.size() + sizeof traffic + kChecksumBytes;
   append(out, traffic);
   seal(out);
 }
 
 bool decode_verdict(std::span<const std::byte> bytes, const MessageId& id, const Shard& from,
-                    SignVector& verdict, Traffic& traffic, std::string& problem) {
+                    SignVector& verdict, std::span<std::int64_t> pooled, Traffic& traffic,
+                    std::string& problem) {
   if (!open(bytes, id, Kind::verdict, problem)) return false;
   Reader reader(bytes);
   const auto codec = static_cast<Codec>(reader.take<std::uint8_t>());
   if (!take_signs(reader, codec, SignWords(verdict, from.begin, from.size()), problem)) return false;
+  for (std::int64_t& number : pooled) number = reader.take<std::int64_t>();
   traffic = reader.take<Traffic>();
   return reader.at_end() || fail(problem, kWrongLength);
 }

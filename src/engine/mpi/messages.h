@@ -3,8 +3,9 @@
 //
 // Every message begins with a preamble that says what it is about and ends with a checksum of all before
 // it. A ballot message has the ballots of a rank's workers, each cut to the coordinates of the rank that
-// it goes to; a verdict message has a rank's part of the verdict. The signs are bodies as in
-// ballot/body.h, one for each ballot, so that each worker's can be encoded as soon as it has voted.
+// it goes to; a verdict message has a rank's part of the verdict, and what its tally pools. The signs are
+// bodies as in ballot/body.h, one for each ballot, so that each worker's can be encoded as soon as it has
+// voted.
 #pragma once
 
 #include <cstddef>
@@ -50,7 +51,7 @@ struct MessageId {
 
 /// The largest size in bytes that such a message can have.
 std::size_t most_ballot_bytes(const Shard& to, std::size_t workers);
-std::size_t most_verdict_bytes(const Shard& from);
+std::size_t most_verdict_bytes(const Shard& from, std::size_t pooled);
 
 /// One worker's ballot on one rank's coordinates, as it is sent.
 struct EncodedSlice {
@@ -88,13 +89,15 @@ void encode_ballots(const MessageId& id, const RankWord& word, std::span<const S
 [[nodiscard]] bool decode_ballots(std::span<const std::byte> bytes, const MessageId& id, const Shard& to,
                                   RankWord& word, std::span<ReceivedBallot> ballots, std::string& problem);
 
-/// `traffic` is what the sender has sent before this message; this adds the message itself to it.
-void encode_verdict(const MessageId& id, const EncodedSlice& slice, Traffic& traffic,
-                    std::vector<std::byte>& out);
+/// `pooled` is as Tally::pooled gives it. `traffic` is what the sender has sent before this message; this
+/// adds the message itself to it.
+void encode_verdict(const MessageId& id, const EncodedSlice& slice, std::span<const std::int64_t> pooled,
+                    Traffic& traffic, std::vector<std::byte>& out);
 
-/// Reads a shard's slice into the verdict on all coordinates, and the sender's traffic. Like decode_ballots
-/// in all else.
+/// Reads a shard's slice into the verdict on all coordinates, what its tally pools, and the sender's traffic.
+/// Like decode_ballots in all else. REQUIRES: as many `pooled` as the sender has.
 [[nodiscard]] bool decode_verdict(std::span<const std::byte> bytes, const MessageId& id, const Shard& from,
-                                  SignVector& verdict, Traffic& traffic, std::string& problem);
+                                  SignVector& verdict, std::span<std::int64_t> pooled, Traffic& traffic,
+                                  std::string& problem);
 
 }  // namespace signvote::mpi

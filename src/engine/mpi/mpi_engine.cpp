@@ -49,6 +49,7 @@ class MpiEngine : public Engine {
         received_(ranks_),
         votes_(options_.tally.workers),
         losses_(options_.tally.workers),
+        pooled_(ranks_),
         verdict_(options_.tally.end),
         sent_(ranks_) {
     assert(options_.tally.begin == 0 && options_.hosted.size() == ranks_);
@@ -57,7 +58,7 @@ class MpiEngine : public Engine {
       if (r == rank_) continue;
       received_[r].resize(options_.hosted[r].size());
       mail_->ballot_inbox.expect_at_most(r, mpi::most_ballot_bytes(shards_[rank_], received_[r].size()));
-      mail_->verdict_inbox.expect_at_most(r, mpi::most_verdict_bytes(shards_[r]));
+      mail_->verdict_inbox.expect_at_most(r, mpi::most_verdict_bytes(shards_[r], tally_.pooled().size()));
     }
   }
 
@@ -84,7 +85,9 @@ class MpiEngine : public Engine {
     saved_round_ = state->progress.rounds;
   }
 
+  /// The first round needs what all shards pool, new or restored. All ranks are here.
   void start() override {
+    if (!tally_.pooled().empty()) tally_.set_pooled(sum_over_ranks(tally_.pooled()));
     if (leads()) remove_parts(options_.folder, saved_shards_, saved_round_);
   }
 
@@ -129,15 +132,22 @@ class MpiEngine : public Engine {
       std::ranges::fill(votes_, std::nullopt);
       send_verdict();
       take_all(mail_->verdict_inbox, [this](std::uint32_t from, auto bytes) { take_verdict(from, bytes); });
+      set_pooled();
       outcome.verdict = &verdict_;
     }
     finish_sends();
     return outcome;
   }
 
-  /// The sum over all shards.
   std::vector<std::int64_t> total_half_errors() const override {
-    const std::vector<std::int64_t> own = tally_.total_half_errors();
+    return sum_over_ranks(tally_.total_half_errors());
+  }
+
+ private:
+  const std::vector<std::uint32_t>& mine() const { return options_.hosted[rank_]; }
+
+  /// To be called by all ranks.
+  std::vector<std::int64_t> sum_over_ranks(const std::vector<std::int64_t>& own) const {
     std::vector<std::int64_t> sum(own.size());
     MPI_Request request = MPI_REQUEST_NULL;
     const std::string doing = "to sum up the tallies of all ranks";
@@ -147,9 +157,6 @@ class MpiEngine : public Engine {
     mpi::wait(request, doing, [this](const mpi::BackOff& back_off) { look_for_stop(back_off); });
     return sum;
   }
-
- private:
-  const std::vector<std::uint32_t>& mine() const { return options_.hosted[rank_]; }
 
   static std::vector<mpi::Shard> shards(std::uint64_t size, std::uint32_t ranks) {
     std::vector<mpi::Shard> all;
@@ -208,9 +215,10 @@ class MpiEngine : public Engine {
 
   void send_verdict() {
     if (leads()) ++sent_[rank_].verdicts;
+    pooled_[rank_] = tally_.pooled();
     if (ranks_ > 1) {
       mpi::encode_slice(slice_, encoded_slice_);
-      mpi::encode_verdict(id_of(rank_), encoded_slice_, sent_[rank_], mail_->verdict);
+      mpi::encode_verdict(id_of(rank_), encoded_slice_, pooled_[rank_], sent_[rank_], mail_->verdict);
     }
     for_others([&](std::uint32_t to) { send(to, mpi::kVerdictTag, mail_->verdict); });
     const SignWords shard(verdict_, shards_[rank_].begin, slice_.size());
@@ -220,8 +228,19 @@ class MpiEngine : public Engine {
 
   void take_verdict(std::uint32_t from, std::span<const std::byte> bytes) {
     std::string problem;
-    if (!mpi::decode_verdict(bytes, id_of(from), shards_[from], verdict_, sent_[from], problem))
+    pooled_[from].resize(pooled_[rank_].size());
+    if (!mpi::decode_verdict(bytes, id_of(from), shards_[from], verdict_, pooled_[from], sent_[from],
+                             problem))
       refuse(from, "part of the verdict", problem);
+  }
+
+  void set_pooled() {
+    std::vector<std::int64_t> sums(pooled_[rank_].size());
+    for (const std::vector<std::int64_t>& of_rank : pooled_)
+      for (std::size_t i = 0; i < sums.size(); ++i)  // without a sign, because then nothing overflows
+        sums[i] = static_cast<std::int64_t>(static_cast<std::uint64_t>(sums[i]) +
+                                            static_cast<std::uint64_t>(of_rank[i]));
+    tally_.set_pooled(std::move(sums));
   }
 
   [[noreturn]] void refuse(std::uint32_t from, const char* what, const std::string& problem) const {
@@ -289,6 +308,7 @@ class MpiEngine : public Engine {
   SignVector slice_;  // the verdict on this shard
   mpi::EncodedSlice encoded_slice_;
 
+  std::vector<std::vector<std::int64_t>> pooled_;  // by rank, after the round
   SignVector verdict_;
   std::vector<Traffic> sent_;  // by rank, as each last reported it
   mutable bool told_ = false;  // stop_while_waiting was called
