@@ -42,10 +42,10 @@ std::optional<std::size_t> pack(std::span<const BFloat16> gradient, SignVector& 
   return pack_span(reinterpret_cast<const std::uint16_t*>(gradient.data()), gradient.size(), out);
 }
 
-void step(std::span<float> parameters, SignView verdict, float delta) {
+void step(std::span<float> parameters, SignView verdict, Step step) {
   assert(parameters.size() == verdict.size());
   kernels::step(parameters.data(), parameters.size(), verdict.present().data(), verdict.negative().data(),
-                delta);
+                step.delta, step.decay);
 }
 
 }  // namespace signvote

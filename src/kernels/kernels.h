@@ -30,9 +30,9 @@ std::size_t pack(const double* values, std::size_t n, std::uint64_t* present,
 std::size_t pack(const std::uint16_t* values, std::size_t n, std::uint64_t* present,
                  std::uint64_t* negative) noexcept;
 
-/// x[i] -= delta where the sign is plus, += delta where it is minus.
-void step(float* x, std::size_t n, const std::uint64_t* present, const std::uint64_t* negative,
-          float delta) noexcept;
+/// Everywhere x[i] -= decay * x[i]; then x[i] -= delta where the sign is plus, += delta where it is minus.
+void step(float* x, std::size_t n, const std::uint64_t* present, const std::uint64_t* negative, float delta,
+          float decay) noexcept;
 
 /// Plain majority of the words [first, last): plus where more ballots say plus than minus, and so
 /// on; a tie abstains.

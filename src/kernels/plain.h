@@ -42,8 +42,9 @@ std::size_t pack_bits(const Bits* values, std::size_t n, Bits infinity, std::uin
 }
 
 inline void step_all(float* x, std::size_t n, const std::uint64_t* present, const std::uint64_t* negative,
-                     float delta) {
+                     float delta, float decay) {
   for (std::size_t i = 0; i < n; ++i) {
+    if (decay != 0) x[i] -= decay * x[i];
     const int sign = sign_at({present, negative}, i);
     if (sign != 0) x[i] -= sign < 0 ? -delta : delta;
   }

@@ -32,6 +32,9 @@ struct TrainConfig {
   std::string absent;  // e.g. "2@5-9,0@12"; see absences
   std::uint64_t rounds = 300;
   double step = 1e-3;
+  std::string step_schedule = "constant";  // see schedule.h, also for the next two
+  std::uint64_t warmup_rounds = 0;
+  double weight_decay = 0;
   std::uint32_t initial_rounds = 100;
   double clip = 10;
   std::uint64_t eval_every = 25;

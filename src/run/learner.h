@@ -15,6 +15,7 @@
 #include "learn/gradients.h"
 #include "learn/models.h"
 #include "run/config.h"
+#include "run/schedule.h"
 #include "signvote/sign_vector.h"
 
 namespace signvote {
@@ -35,7 +36,7 @@ class Learner {
   using Vote = std::function<void(std::uint32_t worker, const SignVector* ballot, const BatchLoss& loss)>;
   void vote(std::uint64_t round, const Vote& vote);
 
-  void step(const SignVector& verdict);
+  void step(std::uint64_t round, const SignVector& verdict);
 
   /// From the next round on the worker uses this many samples. REQUIRES: not more than its share.
   void set_batch(std::uint32_t worker, std::uint32_t batch);
@@ -51,7 +52,7 @@ class Learner {
   std::vector<std::uint32_t> absent_in(std::uint64_t round) const;
   void warn_of_gradient(std::uint64_t round, std::uint32_t worker, std::size_t coordinate);
 
-  float step_;
+  Schedule step_of_;
   std::vector<Absence> absences_;
   std::vector<std::uint32_t> hosted_;
   std::vector<std::uint32_t> batches_;

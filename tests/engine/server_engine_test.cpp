@@ -27,7 +27,8 @@ namespace {
 constexpr std::size_t kSize = 1000;
 constexpr std::uint32_t kWorkers = 3;
 constexpr std::uint64_t kRunId = 42;
-constexpr float kStep = 0.25F;
+
+Step step_of(std::uint64_t round) { return {0.25F / static_cast<float>(round % 4 + 1), 0.03125F}; }
 
 TallyOptions tally_options() { return {Method::it, kWorkers, 0, kSize, 3, 10}; }
 
@@ -55,9 +56,9 @@ struct History {
   std::vector<float> x = std::vector<float>(kSize);
 
   void take(const Outcome& outcome) {
+    step(x, *outcome.verdict, step_of(verdicts.size()));
     verdicts.push_back(*outcome.verdict);
     losses.push_back(outcome.losses);
-    step(x, *outcome.verdict, kStep);
   }
 };
 
@@ -108,7 +109,7 @@ class ServerRun {
     options.run_id = kRunId;
     options.settings = "a = 1";
     options.rounds = rounds;
-    options.step = kStep;
+    options.step_of = step_of;
     options.folder = folder;
     options.listen = server_options();
     options.listen.listen = "127.0.0.1:" + std::to_string(port);
