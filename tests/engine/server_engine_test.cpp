@@ -55,8 +55,8 @@ struct History {
   std::vector<std::vector<BatchLoss>> losses;
   std::vector<float> x = std::vector<float>(kSize);
 
-  void take(const Outcome& outcome) {
-    step(x, *outcome.verdict, step_of(verdicts.size()));
+  void take(std::uint64_t round, const Outcome& outcome) {
+    step(x, *outcome.verdict, step_of(round));
     verdicts.push_back(*outcome.verdict);
     losses.push_back(outcome.losses);
   }
@@ -72,7 +72,7 @@ History local_run(std::uint64_t rounds) {
     for (std::uint32_t m = 0; m < kWorkers; ++m)
       engine.send_ballot(m, ballots[m] ? &*ballots[m] : nullptr,
                          ballots[m] ? loss_of(m, round) : BatchLoss{});
-    history.take(engine.receive_verdict(false));
+    history.take(round, engine.receive_verdict(false));
   }
   return history;
 }
@@ -132,8 +132,7 @@ class ServerRun {
           first = round = saved.progress.rounds;
         },
         [this](const Outcome& outcome) {
-          history.take(outcome);
-          ++round;
+          history.take(round++, outcome);
         });
     engine_->start();
   }
@@ -149,8 +148,8 @@ class ServerRun {
       if (round % kDigestEvery == 0) engine_->send_digest(digest(history.x));
       const Outcome outcome = engine_->receive_verdict(false);
       ASSERT_NE(outcome.verdict, nullptr);
-      history.take(outcome);
-      if (++round % 3 == 0) save();
+      history.take(round++, outcome);
+      if (round % 3 == 0) save();
     }
   }
   void save() {
