@@ -142,7 +142,9 @@ class RunFolder(Case):
         file.write_text("".join(f"{key} = {value!r}\n" for key, value in keys.items()))
         self.succeed("train", "--config", file)
         self.assertEqual(config(self.folder / "run"), {key: keys[key] for key in keys if key != "out"})
-        self.assertEqual([(row["round"], row["step"]) for row in metrics(self.folder / "run")], [(1, 0.002), (2, 0.001)])
+        self.assertEqual(
+            [(row["round"], row["step"]) for row in metrics(self.folder / "run")], [(1, 0.002), (2, 0.001)]
+        )
 
         file.write_text("batch_mode = 1\nrounds = 1\n")
         out = self.folder / "mode1"

@@ -131,9 +131,7 @@ class ServerRun {
           history.x = saved.parameters;
           first = round = saved.progress.rounds;
         },
-        [this](const Outcome& outcome) {
-          history.take(round++, outcome);
-        });
+        [this](const Outcome& outcome) { history.take(round++, outcome); });
     engine_->start();
   }
 
