@@ -225,7 +225,7 @@ void run(std::size_t n, std::size_t m, Crew& crew, double budget) {
       [&](Share s) {
         const std::size_t first = s.first * kBits;
         kernels::step(p.values.data() + first, std::min(n, s.last * kBits) - first,
-                      ballots[0].present + s.first, ballots[0].negative + s.first, 1e-3F);
+                      ballots[0].present + s.first, ballots[0].negative + s.first, 1e-3F, 0);
       },
       [&](Share s) {
         auto* x = p.values.data() + s.first * kBits;

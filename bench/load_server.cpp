@@ -27,7 +27,8 @@ void serve(const std::filesystem::path& folder, std::uint32_t workers, std::size
   options.tally = {Method::it, workers, 0, size, static_cast<std::uint32_t>(rounds / 2), 10};
   options.run_id = 1;
   options.rounds = rounds;
-  options.step = 1e-4F;
+  constexpr float kStep = 1e-4F;
+  options.step_of = [](std::uint64_t) { return Step{kStep, 0}; };
   options.folder = folder;
   options.batches.assign(workers, 1);
   options.listen.listen = "127.0.0.1:0";
@@ -36,7 +37,6 @@ void serve(const std::filesystem::path& folder, std::uint32_t workers, std::size
   options.metrics_port = 0;
   options.stop_requested = [] { return false; };
   options.log = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
-  const float step_size = options.step;
   raise_file_limit();  // as the program does
   ThreadPool threads(std::thread::hardware_concurrency());
   Metrics metrics;
@@ -51,7 +51,7 @@ void serve(const std::filesystem::path& folder, std::uint32_t workers, std::size
       fresh, [](const RunState&) {}, [](const Outcome&) {});
   engine->start();
   for (std::uint64_t round = 0; round < rounds; ++round)
-    step(model, *engine->receive_verdict(false).verdict, step_size);
+    step(model, *engine->receive_verdict(false).verdict, kStep);
   engine->finish();
 }
 

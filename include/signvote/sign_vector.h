@@ -146,8 +146,20 @@ struct Betas {
 [[nodiscard]] std::optional<std::size_t> pack(std::span<const float> gradient, std::span<float> momentum,
                                               const Betas& betas, SignVector& out);
 
-/// Equation 5, x <- x - delta * U; a coordinate that abstains keeps its bits.
+/// How far a round moves the parameters.
+struct Step {
+  float delta = 0;  // along the verdict's signs
+  float decay = 0;  // toward zero, as a share of each parameter: delta * L for a weight decay of L
+
+  friend bool operator==(const Step&, const Step&) = default;
+};
+
+/// Equation 5 with decoupled weight decay: x <- x - decay * x, then x <- x - delta * U, each rounded to
+/// float. A coordinate that abstains only decays; without decay it keeps its bits.
 /// REQUIRES: parameters.size() == verdict.size().
-void step(std::span<float> parameters, SignView verdict, float delta);
+void step(std::span<float> parameters, SignView verdict, Step step);
+inline void step(std::span<float> parameters, SignView verdict, float delta) {
+  step(parameters, verdict, Step{delta, 0});
+}
 
 }  // namespace signvote

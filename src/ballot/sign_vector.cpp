@@ -59,10 +59,10 @@ std::optional<std::size_t> pack(std::span<const float> gradient, std::span<float
   return std::nullopt;
 }
 
-void step(std::span<float> parameters, SignView verdict, float delta) {
+void step(std::span<float> parameters, SignView verdict, Step step) {
   assert(parameters.size() == verdict.size());
   kernels::step(parameters.data(), parameters.size(), verdict.present().data(), verdict.negative().data(),
-                delta);
+                step.delta, step.decay);
 }
 
 }  // namespace signvote

@@ -27,15 +27,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void step_by(const std::vector<std::byte>& message, std::uint64_t round, float delta, const fs::path& folder,
-             std::span<float> parameters) {
+void step_by(const std::vector<std::byte>& message, std::uint64_t round, const Step& by,
+             const fs::path& folder, std::span<float> parameters) {
   MessageHeader header;
   SignVector signs;
   std::string problem;
   if (decode_header(message, header, problem)) {
     header = {
         .kind = MessageKind::verdict, .run_id = header.run_id, .round = round, .size = parameters.size()};
-    if (decode(message, header, signs, problem)) return step(parameters, signs, delta);
+    if (decode(message, header, signs, problem)) return step(parameters, signs, by);
   }
   throw DataError(
       fmt::format("the verdict of round {} in '{}' cannot be stepped: {}", round, folder.string(), problem));
@@ -68,12 +68,12 @@ class Journal::Impl {
   void append(std::uint64_t round, const CastBallot& ballot);
   void append(std::uint64_t round, std::span<const std::uint32_t> counted,
               std::span<const std::byte> verdict);
-  void take_snapshot(const State& snapshot, std::uint64_t keep, float delta);
+  void take_snapshot(const State& snapshot, std::uint64_t keep, const StepOfRound& step_of);
   std::uint64_t rounds() const;
   std::uint64_t oldest() const;
   std::optional<std::vector<std::byte>> verdict(std::uint64_t round) const;
   std::shared_ptr<const SnapshotReader> open_snapshot() const;
-  std::vector<float> model(std::uint64_t rounds, float delta) const;
+  std::vector<float> model(std::uint64_t rounds, const StepOfRound& step_of) const;
   std::vector<File> files() const;
 
  private:
@@ -89,8 +89,9 @@ class Journal::Impl {
   /// Where a round's ballots lie in the active log: the last one of each worker.
   using Ballots = std::map<std::uint32_t, std::uint64_t>;
   Ballots write_rounds(std::uint64_t first, LogStart& start) const;
-  void drop_verdicts(std::uint64_t keep, float delta);
-  void step_through(std::uint64_t first, std::uint64_t last, float delta, std::span<float> parameters) const;
+  void drop_verdicts(std::uint64_t keep, const StepOfRound& step_of);
+  void step_through(std::uint64_t first, std::uint64_t last, const StepOfRound& step_of,
+                    std::span<float> parameters) const;
   void remove(const std::string& name) const;
 
   fs::path folder_;
@@ -241,7 +242,7 @@ void Journal::Impl::append(std::uint64_t round, std::span<const std::uint32_t> c
   places_.push_back(place);
 }
 
-void Journal::Impl::take_snapshot(const State& snapshot, std::uint64_t keep, float delta) {
+void Journal::Impl::take_snapshot(const State& snapshot, std::uint64_t keep, const StepOfRound& step_of) {
   assert(snapshot.round == rounds());
   assert(snapshot.parameters.size() * sizeof(float) == base_->parameter_bytes());
   require_sound();
@@ -252,7 +253,7 @@ void Journal::Impl::take_snapshot(const State& snapshot, std::uint64_t keep, flo
     const std::scoped_lock lock(mutex_);
     snapshot_ = std::move(written);
   }
-  drop_verdicts(keep, delta);
+  drop_verdicts(keep, step_of);
 }
 
 // Takes the steps in the order that folder.h explains.
@@ -359,7 +360,7 @@ Journal::Impl::Ballots Journal::Impl::write_rounds(std::uint64_t first, LogStart
   return moved;
 }
 
-void Journal::Impl::drop_verdicts(std::uint64_t keep, float delta) {
+void Journal::Impl::drop_verdicts(std::uint64_t keep, const StepOfRound& step_of) {
   const std::uint64_t end = snapshot_->round();
   auto kept = segments_.begin();
   while (kept != segments_.end() && end - kept->last >= keep) ++kept;
@@ -367,7 +368,7 @@ void Journal::Impl::drop_verdicts(std::uint64_t keep, float delta) {
   State moved;
   moved.round = (kept - 1)->last;
   moved.parameters = base_->parameters();
-  step_through(base_->round(), moved.round, delta, moved.parameters);
+  step_through(base_->round(), moved.round, step_of, moved.parameters);
   auto written = write_and_check(StateKind::base, moved);
   std::vector<std::string> dropped = {base_name(base_->round())};
   for (auto segment = segments_.begin(); segment != kept; ++segment)
@@ -380,12 +381,12 @@ void Journal::Impl::drop_verdicts(std::uint64_t keep, float delta) {
   for (const std::string& name : dropped) remove(name);
 }
 
-void Journal::Impl::step_through(std::uint64_t first, std::uint64_t last, float delta,
+void Journal::Impl::step_through(std::uint64_t first, std::uint64_t last, const StepOfRound& step_of,
                                  std::span<float> parameters) const {
   for (std::uint64_t round = first; round < last; ++round) {
     const auto message = verdict(round);
     assert(message);
-    step_by(*message, round, delta, folder_, parameters);
+    step_by(*message, round, step_of(round), folder_, parameters);
   }
 }
 
@@ -435,7 +436,7 @@ std::shared_ptr<const SnapshotReader> Journal::Impl::open_snapshot() const {
   return snapshot_->damaged() ? base_ : snapshot_;
 }
 
-std::vector<float> Journal::Impl::model(std::uint64_t rounds, float delta) const {
+std::vector<float> Journal::Impl::model(std::uint64_t rounds, const StepOfRound& step_of) const {
   if (rounds < oldest() || rounds > this->rounds())
     throw ConfigError(fmt::format("the model after {} rounds is not in '{}', which has those from {} to {}",
                                   rounds, folder_.string(), oldest(), this->rounds()));
@@ -443,7 +444,7 @@ std::vector<float> Journal::Impl::model(std::uint64_t rounds, float delta) const
   // verdicts lead.
   const StateFile& start = rounds > snapshot_->round() ? *snapshot_ : *base_;
   std::vector<float> parameters = start.parameters();
-  step_through(start.round(), rounds, delta, parameters);
+  step_through(start.round(), rounds, step_of, parameters);
   return parameters;
 }
 
@@ -498,8 +499,8 @@ void Journal::append(std::uint64_t round, std::span<const std::uint32_t> counted
                      std::span<const std::byte> verdict) {
   impl_->append(round, counted, verdict);
 }
-void Journal::take_snapshot(const State& snapshot, std::uint64_t keep, float delta) {
-  impl_->take_snapshot(snapshot, keep, delta);
+void Journal::take_snapshot(const State& snapshot, std::uint64_t keep, const StepOfRound& step_of) {
+  impl_->take_snapshot(snapshot, keep, step_of);
 }
 std::uint64_t Journal::rounds() const { return impl_->rounds(); }
 std::uint64_t Journal::oldest() const { return impl_->oldest(); }
@@ -507,8 +508,8 @@ std::optional<std::vector<std::byte>> Journal::verdict(std::uint64_t round) cons
   return impl_->verdict(round);
 }
 std::shared_ptr<const SnapshotReader> Journal::open_snapshot() const { return impl_->open_snapshot(); }
-std::vector<float> Journal::model(std::uint64_t rounds, float delta) const {
-  return impl_->model(rounds, delta);
+std::vector<float> Journal::model(std::uint64_t rounds, const StepOfRound& step_of) const {
+  return impl_->model(rounds, step_of);
 }
 std::vector<Journal::File> Journal::files() const { return impl_->files(); }
 

@@ -1,6 +1,6 @@
 // The durable record of a run with a central tally: its start, every round's verdict, and the ballots since
-// the last snapshot. x_t = x_0 - delta * (U_1 + ... + U_t), stepped one by one, so the verdicts hold all
-// past models at about a bit per parameter per round. The snapshot and the ballots after it restore the
+// the last snapshot. x_{t+1} = x_t - delta_t * U_t, stepped one by one, so the verdicts hold all past
+// models at about a bit per parameter per round. The snapshot and the ballots after it restore the
 // tally. docs/journal_format.md has the bytes.
 //
 //   DIR/base-R.bin        the parameters before the oldest verdict that is kept
@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "journal/state_file.h"
+#include "signvote/sign_vector.h"
 
 namespace signvote {
 
@@ -44,6 +45,9 @@ struct RoundRecord {
   std::vector<CastBallot> ballots;  // those that counted, ascending by worker
   std::vector<std::byte> verdict;   // as in wire.h
 };
+
+/// The step of each round, counted from 0. It follows from the run's settings and is not in the journal.
+using StepOfRound = std::function<Step(std::uint64_t round)>;
 
 using JournalEvent = std::variant<MemberRecord, RoundRecord>;
 
@@ -83,11 +87,11 @@ class Journal {
 
   /// The snapshot is durable when this returns. The ballots of the rounds before it are then dropped; those
   /// of the open round stay. At least the last `keep` verdicts are kept (whole files only; UINT64_MAX:
-  /// all). If older ones are dropped, the base is moved on by stepping with `delta`. If it throws
-  /// DataError, no verdict is lost and the journal goes on, from the old snapshot or from the new one; also
-  /// if no file descriptor was left.
+  /// all). If older ones are dropped, the base is moved on by their steps. If it throws DataError, no
+  /// verdict is lost and the journal goes on, from the old snapshot or from the new one; also if no file
+  /// descriptor was left.
   /// REQUIRES: Mode::append; snapshot.round == rounds(); as many parameters as at the start.
-  void take_snapshot(const State& snapshot, std::uint64_t keep, float delta);
+  void take_snapshot(const State& snapshot, std::uint64_t keep, const StepOfRound& step_of);
 
   /// The number of recorded rounds, which is the next round's number; and the oldest round whose verdict is
   /// kept. Both may be called from any thread.
@@ -104,7 +108,7 @@ class Journal {
 
   /// The parameters after `rounds` rounds. Must not be called while a snapshot is taken. Throws ConfigError
   /// if `rounds` is not within [oldest(), rounds()].
-  std::vector<float> model(std::uint64_t rounds, float delta) const;
+  std::vector<float> model(std::uint64_t rounds, const StepOfRound& step_of) const;
 
   /// The journal's files, for `signvote journal DIR list`.
   struct File {

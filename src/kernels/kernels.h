@@ -36,9 +36,9 @@ std::size_t pack(const std::uint16_t* values, std::size_t n, std::uint64_t* pres
 void mix(const float* gradient, float* momentum, std::size_t n, float vote_beta, float momentum_beta,
          float* mixed) noexcept;
 
-/// x[i] -= delta where the sign is plus, += delta where it is minus.
-void step(float* x, std::size_t n, const std::uint64_t* present, const std::uint64_t* negative,
-          float delta) noexcept;
+/// Everywhere x[i] -= decay * x[i]; then x[i] -= delta where the sign is plus, += delta where it is minus.
+void step(float* x, std::size_t n, const std::uint64_t* present, const std::uint64_t* negative, float delta,
+          float decay) noexcept;
 
 /// Plain majority of the words [first, last): plus where more ballots say plus than minus, and so
 /// on; a tie abstains.

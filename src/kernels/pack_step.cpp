@@ -89,7 +89,9 @@ std::size_t pack_bits(const Bits* HWY_RESTRICT values, std::size_t n, Bits infin
 // --- step ---
 
 /// 64 parameters, by one word of each plane.
-void step_word(float* HWY_RESTRICT x, std::uint64_t present, std::uint64_t negative, float delta) {
+template <bool kDecays>
+void step_word(float* HWY_RESTRICT x, std::uint64_t present, std::uint64_t negative, float delta,
+               float decay) {
   const hn::ScalableTag<float> df;
   const hn::ScalableTag<std::uint32_t> du;
   constexpr std::size_t kLanes = hn::MaxLanes(df);
@@ -102,7 +104,8 @@ void step_word(float* HWY_RESTRICT x, std::uint64_t present, std::uint64_t negat
     auto bits = first_bits;
     for (std::size_t j = 0; j < 32; j += kLanes, bits = hn::ShiftLeft<kLanes>(bits)) {
       const auto back = hn::IfThenElseZero(hn::TestBit(m, bits), sign_bit);
-      const auto before = hn::LoadU(df, x + 32 * half + j);
+      auto before = hn::LoadU(df, x + 32 * half + j);
+      if constexpr (kDecays) before = hn::Sub(before, hn::Mul(hn::Set(df, decay), before));
       const auto after = hn::Sub(before, hn::BitCast(df, hn::Xor(forward, back)));
       const auto moves = hn::RebindMask(df, hn::TestBit(p, bits));
       hn::StoreU(hn::IfThenElse(moves, after, before), df, x + 32 * half + j);
@@ -110,17 +113,26 @@ void step_word(float* HWY_RESTRICT x, std::uint64_t present, std::uint64_t negat
   }
 }
 
-void step_all(float* HWY_RESTRICT x, std::size_t n, const std::uint64_t* HWY_RESTRICT present,
-              const std::uint64_t* HWY_RESTRICT negative, float delta) {
+template <bool kDecays>
+void step_words(float* HWY_RESTRICT x, std::size_t n, const std::uint64_t* HWY_RESTRICT present,
+                const std::uint64_t* HWY_RESTRICT negative, float delta, float decay) {
   const std::size_t words = n / kBits;
   for (std::size_t word = 0; word < words; ++word)
-    step_word(x + word * kBits, present[word], negative[word], delta);
+    step_word<kDecays>(x + word * kBits, present[word], negative[word], delta, decay);
   if (n % kBits != 0) {
     std::array<float, kBits> tail{};
     std::copy(x + words * kBits, x + n, tail.data());
-    step_word(tail.data(), present[words], negative[words], delta);
+    step_word<kDecays>(tail.data(), present[words], negative[words], delta, decay);
     std::copy_n(tail.data(), n % kBits, x + words * kBits);
   }
+}
+
+void step_all(float* HWY_RESTRICT x, std::size_t n, const std::uint64_t* HWY_RESTRICT present,
+              const std::uint64_t* HWY_RESTRICT negative, float delta, float decay) {
+  if (decay == 0)
+    step_words<false>(x, n, present, negative, delta, decay);
+  else
+    step_words<true>(x, n, present, negative, delta, decay);
 }
 
 }  // namespace
@@ -168,9 +180,9 @@ std::size_t pack(const std::uint16_t* values, std::size_t n, std::uint64_t* pres
   return HWY_DYNAMIC_DISPATCH(pack16)(values, n, present, negative);
 }
 
-void step(float* x, std::size_t n, const std::uint64_t* present, const std::uint64_t* negative,
-          float delta) noexcept {
-  HWY_DYNAMIC_DISPATCH(step_all)(x, n, present, negative, delta);
+void step(float* x, std::size_t n, const std::uint64_t* present, const std::uint64_t* negative, float delta,
+          float decay) noexcept {
+  HWY_DYNAMIC_DISPATCH(step_all)(x, n, present, negative, delta, decay);
 }
 
 }  // namespace signvote::kernels

@@ -53,8 +53,9 @@ inline void mix_all(const float* gradient, float* momentum, std::size_t n, float
 }
 
 inline void step_all(float* x, std::size_t n, const std::uint64_t* present, const std::uint64_t* negative,
-                     float delta) {
+                     float delta, float decay) {
   for (std::size_t i = 0; i < n; ++i) {
+    if (decay != 0) x[i] -= decay * x[i];
     const int sign = sign_at({present, negative}, i);
     if (sign != 0) x[i] -= sign < 0 ? -delta : delta;
   }

@@ -8,6 +8,7 @@
 #include "engine/replay.h"
 #include "engine/run_state.h"
 #include "journal/journal.h"
+#include "run/schedule.h"
 #include "signvote/ballot_box.h"
 #include "signvote/error.h"
 
@@ -41,12 +42,12 @@ Audit audit_journal(const TrainConfig& config, const fs::path& folder) {
   journal.replay([&](const JournalEvent& event) {
     if (replay.take(event) != nullptr) ++audit.decided;
   });
-  const auto delta = static_cast<float>(config.step);
-  const std::vector<float> then = journal.model(saved.progress.rounds, delta);
+  const Schedule step_of(config);
+  const std::vector<float> then = journal.model(saved.progress.rounds, step_of);
   if (std::memcmp(then.data(), saved.parameters.data(), then.size() * sizeof(float)) != 0)
     throw DataError(fmt::format("'{}': the verdicts up to round {} do not lead to the model in its snapshot",
                                 folder.string(), saved.progress.rounds));
-  const std::vector<float> now = journal.model(journal.rounds(), delta);
+  const std::vector<float> now = journal.model(journal.rounds(), step_of);
   audit.model_sha256 = sha256_hex(std::as_bytes(std::span(now)));
   return audit;
 }

@@ -15,6 +15,7 @@
 #include "learn/dataset.h"
 #include "learn/model_names.h"
 #include "learn/partition.h"
+#include "run/schedule.h"
 #include "signvote/error.h"
 
 namespace signvote {
@@ -204,7 +205,14 @@ const std::vector<TrainOption>& train_options() {
              "B1) g, keeps m with B2)",
              &C::sign_of, parse_sign_of),
       numeric<std::uint64_t>("rounds", "Rounds to train", &C::rounds, 1, kMost, false),
-      numeric("step", "How far a parameter moves in a round (delta)", &C::step, 1e-30, 1e30, true),
+      numeric("step", "How far a parameter moves in a round (delta); the most, with a schedule", &C::step,
+              1e-30, 1e30, true),
+      choice("step_schedule", "How the step changes over the rounds, see docs/schedules.md",
+             &C::step_schedule, {"constant", "cosine", "linear", "wsd"}),
+      numeric<std::uint64_t>("warmup_rounds", "Rounds at the start in which the step rises to its full size",
+                             &C::warmup_rounds, 0, kMost, true),
+      numeric("weight_decay", "Decoupled weight decay L: in a round every parameter x loses step * L * x",
+              &C::weight_decay, 0.0, 1e30, true),
       optional_numeric<std::uint32_t>("initial_rounds",
                                       "Rounds a worker takes part in before its LLRs are used (default: 100 "
                                       "for it, 3 for shrink)",
@@ -290,6 +298,7 @@ void resolve(TrainConfig& config) {
     if (absence.worker >= *config.workers)
       throw ConfigError(fmt::format("--absent names worker {}; there are {}, from 0 to {}", absence.worker,
                                     *config.workers, *config.workers - 1));
+  check_schedule(config);
   if (!config.data.empty()) config.data = std::filesystem::absolute(config.data).string();
   if (config.out.empty())
     config.out =

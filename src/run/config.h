@@ -34,6 +34,9 @@ struct TrainConfig {
   std::uint64_t rounds = 300;
   std::string sign_of = "gradient";  // or "momentum:B" or "lion:B1,B2"; see betas
   double step = 1e-3;
+  std::string step_schedule = "constant";  // see schedule.h, also for the next two
+  std::uint64_t warmup_rounds = 0;
+  double weight_decay = 0;
   std::optional<std::uint32_t> initial_rounds;  // resolve sets the method's default
   double clip = 10;
   std::uint32_t prior_rounds = 30;

@@ -12,6 +12,7 @@
 #include "engine/checkpoint.h"
 #include "report/figure.h"
 #include "run/record.h"
+#include "run/schedule.h"
 #include "signvote/error.h"
 
 namespace signvote {
@@ -48,7 +49,7 @@ Cell make_cell(const Figure1Options& options, int mode, const char* method, unsi
   return cell;
 }
 
-/// Throws ConfigError if an existing cell has other settings. Only more rounds can be asked of it.
+/// Throws ConfigError if an existing cell has other settings. Only other rounds can be asked of it.
 void check_same(const Cell& cell) {
   const TrainConfig there = load_run(cell.folder());
   for (const TrainOption& option : train_options())
@@ -56,9 +57,7 @@ void check_same(const Cell& cell) {
       throw ConfigError(fmt::format("'{}' was run with {} = {}, not {}; choose another --out",
                                     cell.folder().string(), option.name, option.get(there),
                                     option.get(cell.config)));
-  if (cell.rounds_done() > cell.config.rounds)
-    throw ConfigError(fmt::format("'{}' has {} rounds already, more than --rounds {}; choose another --out",
-                                  cell.folder().string(), cell.rounds_done(), cell.config.rounds));
+  check_rounds(there, cell.config, cell.rounds_done());
 }
 
 std::string panel_title(int mode) {
@@ -158,8 +157,9 @@ bool reproduce_figure1(const Figure1Options& options, const Dataset& dataset, co
     if (!run_pair(cells[i], cells[i + 1], dataset, cell_hooks)) return false;
 
   Figure figure;
-  figure.title = fmt::format("{} {}: test accuracy, {} rounds, step {}", options.base.dataset,
-                             options.base.model, options.base.rounds, options.base.step);
+  figure.title =
+      fmt::format("{} {}: test accuracy, {} rounds, {} step {}", options.base.dataset, options.base.model,
+                  options.base.rounds, options.base.step_schedule, options.base.step);
   figure.seeds = options.seeds;
   nlohmann::ordered_json modes = json::array();
   double seconds = 0;
@@ -192,6 +192,9 @@ bool reproduce_figure1(const Figure1Options& options, const Dataset& dataset, co
                                           {"partition", options.base.partition},
                                           {"rounds", options.base.rounds},
                                           {"step", options.base.step},
+                                          {"step_schedule", options.base.step_schedule},
+                                          {"warmup_rounds", options.base.warmup_rounds},
+                                          {"weight_decay", options.base.weight_decay},
                                           {"initial_rounds", initial_rounds},
                                           {"seeds", options.seeds},
                                           {"modes", modes},

@@ -49,7 +49,7 @@ GradientOptions gradient_options(const TrainConfig& config, const Dataset& datas
 
 Learner::Learner(const TrainConfig& config, const Dataset& dataset, std::vector<std::uint32_t> hosted,
                  std::function<void(const std::string&)> warn)
-    : step_(static_cast<float>(config.step)),
+    : step_of_(config),
       betas_(config.betas()),
       absences_(config.absences()),
       hosted_(hosted),
@@ -108,7 +108,9 @@ std::vector<std::uint32_t> Learner::absent_in(std::uint64_t round) const {
   return absent;
 }
 
-void Learner::step(const SignVector& verdict) { signvote::step(replicas_.parameters(), verdict, step_); }
+void Learner::step(std::uint64_t round, const SignVector& verdict) {
+  signvote::step(replicas_.parameters(), verdict, step_of_(round));
+}
 
 void Learner::warn_of_gradient(std::uint64_t round, std::uint32_t worker, std::size_t coordinate) {
   const std::lock_guard lock(warn_mutex_);

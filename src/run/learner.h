@@ -15,6 +15,7 @@
 #include "learn/gradients.h"
 #include "learn/models.h"
 #include "run/config.h"
+#include "run/schedule.h"
 #include "signvote/sign_vector.h"
 
 namespace signvote {
@@ -35,7 +36,7 @@ class Learner {
   using Vote = std::function<void(std::uint32_t worker, const SignVector* ballot, const BatchLoss& loss)>;
   void vote(std::uint64_t round, const Vote& vote);
 
-  void step(const SignVector& verdict);
+  void step(std::uint64_t round, const SignVector& verdict);
 
   /// What hosted workers remember from round to round, by worker: their momentum, or nothing if they sign
   /// their gradients. set_memories throws DataError if a hosted worker's is missing or has another size.
@@ -59,7 +60,7 @@ class Learner {
 
   std::optional<std::size_t> sign(std::uint32_t worker, std::span<const float> gradient);
 
-  float step_;
+  Schedule step_of_;
   Betas betas_;
   std::vector<Absence> absences_;
   std::vector<std::uint32_t> hosted_;

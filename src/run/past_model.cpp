@@ -11,6 +11,7 @@
 #include "learn/evaluate.h"
 #include "learn/model_file.h"
 #include "learn/models.h"
+#include "run/schedule.h"
 #include "signvote/error.h"
 
 namespace signvote {
@@ -22,7 +23,7 @@ ModelFile write_past_model(const TrainConfig& config, const fs::path& folder,
   const Journal journal(folder, Journal::Mode::read_only, [](const std::string&) {});
   ModelFile file;
   file.round = round.value_or(journal.rounds());
-  const std::vector<float> parameters = journal.model(file.round, static_cast<float>(config.step));
+  const std::vector<float> parameters = journal.model(file.round, Schedule(config));
   file.model_sha256 = sha256_hex(std::as_bytes(std::span(parameters)));
   const Dataset dataset = load_dataset(config.dataset, config.data_folder());
   use_one_torch_thread();

@@ -10,6 +10,7 @@
 #include "base/sha256.h"
 #include "learn/evaluate.h"
 #include "learn/model_file.h"
+#include "run/schedule.h"
 #include "signvote/error.h"
 
 namespace signvote {
@@ -79,6 +80,7 @@ void Record::test(const RunProgress& progress, double train_loss) {
       {"test_accuracy", evaluation.accuracy()},
       {"test_loss", evaluation.loss},
       {"train_loss", train_loss},
+      {"step", Schedule(config_).delta(progress.rounds - 1)},
       {"bits_per_parameter_up", bits_per_parameter(sent.ballot_bytes, sent.ballots, replicas_.size())},
       {"bits_per_parameter_down", bits_per_parameter(sent.verdict_bytes, sent.verdicts, replicas_.size())},
       {"seconds", progress.seconds}}
@@ -108,6 +110,9 @@ void Record::write_summary(const RunProgress& progress, const Tally& tally,
       {"engine", config_.engine},
       {"rounds", progress.rounds},
       {"step", config_.step},
+      {"step_schedule", config_.step_schedule},
+      {"warmup_rounds", config_.warmup_rounds},
+      {"weight_decay", config_.weight_decay},
       {"initial_rounds", *config_.initial_rounds},
       {"seed", config_.seed},
       {"test_accuracy", *accuracy_},

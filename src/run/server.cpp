@@ -3,6 +3,8 @@
 #include <mutex>
 #include <utility>
 
+#include "run/schedule.h"
+
 namespace signvote {
 
 TrainResult serve(const TrainConfig& config, ServerEngineOptions options, bool own_batches,
@@ -26,7 +28,7 @@ TrainResult serve(const TrainConfig& config, ServerEngineOptions options, bool o
   if (!own_batches) options.batches = config.batch_sizes();
   options.most_samples = static_cast<std::uint32_t>(dataset.train.count());
   options.rounds = config.rounds;
-  options.step = static_cast<float>(config.step);
+  options.step_of = Schedule(config);
   options.folder = config.out;
   options.log = own.warn;
   options.stop_requested = [&hooks] { return hooks.stop_requested(); };

@@ -15,6 +15,7 @@
 #include "engine/local/local_engine.h"
 #include "run/learner.h"
 #include "run/record.h"
+#include "run/schedule.h"
 #include "signvote/error.h"
 
 namespace signvote {
@@ -39,9 +40,9 @@ class Run {
     engine_->open(
         state(), [this](const RunState& saved) { restore(saved); },
         [this](const Outcome& outcome) { take(outcome); });
-    if (progress_.rounds > config_.rounds)
-      throw ConfigError(fmt::format("'{}' has finished {} rounds already, more than --rounds {}",
-                                    folder_.string(), progress_.rounds, config_.rounds));
+    // Only now is it known how many rounds were done; what was replayed wrongly is thrown away.
+    const bool begun = engine_->leads() && fs::exists(folder_ / "config.toml");
+    check_rounds(begun ? load_run(folder_) : config_, config_, progress_.rounds);
   }
 
   /// Begins to change the folder. To be called when no process has failed before.
@@ -108,8 +109,7 @@ class Run {
 
   /// Steps by a decided round and counts it. Used for new rounds and for those replayed from a journal.
   void take(const Outcome& outcome) {
-    learner_.step(*outcome.verdict);
-    ++progress_.rounds;
+    learner_.step(progress_.rounds++, *outcome.verdict);
     double loss = 0;
     double samples = 0;
     for (std::size_t m = 0; m < outcome.losses.size(); ++m) {

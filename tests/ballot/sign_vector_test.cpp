@@ -211,6 +211,12 @@ TEST(PublicStep, moves_against_the_verdict) {
   }));
 }
 
+TEST(PublicStep, with_decay) {
+  std::vector<float> x = {4, -4, 4, 0};
+  step(x, from({1, 0, -1, 1}), Step{0.5F, 0.25F});
+  EXPECT_EQ(x, (std::vector<float>{2.5F, -3, 3.5F, -0.5F}));
+}
+
 TEST(PublicStep, an_empty_model) { step({}, SignVector(), 0.1F); }
 
 }  // namespace

@@ -50,6 +50,13 @@ class Usage(Case):
         self.refuse_train(
             [(["--step", value], f"--step is '{value}'; it must be a number") for value in ("nan", "-1e-4")]
         )
+        self.refuse_train(
+            [
+                (["--step-schedule", "sine"], "take constant, cosine, linear, wsd"),
+                (["--warmup-rounds", 8, "--rounds", 8], "--warmup-rounds is 8"),
+                (["--weight-decay", 1000], "--weight-decay 1000 is not below 1"),
+            ]
+        )
         self.refuse_train([(["--batch-mode", 5], "from 1 to 4"), (["--seed", -1], "--seed is '-1'")])
         self.refuse(2, "reproduce", "figure1", "--batch-modes", "1,5", says="--batch-modes")
 

@@ -35,12 +35,16 @@ UNEQUAL = {
     "absent": "1@3-5,3@8,0@8",
     "sign_of": "lion:0.8,0.9",
     "rounds": 12,
+    "step_schedule": "constant",
     "initial_rounds": 4,
     "eval_every": 4,
     "save_every": 5,
     "seed": 3,
     "threads": 1,
 }
+
+# The same with a step that rises, then falls, and with weights that decay.
+SCHEDULED = {**UNEQUAL, "step_schedule": "cosine", "warmup_rounds": 2, "weight_decay": 0.1}
 
 
 def mpi_environment():
@@ -111,6 +115,14 @@ class Conformance(Case):
                 self.assert_same(self.mpi(UNEQUAL, ranks), expected)
         self.assert_same(self.grpc(UNEQUAL), expected)
 
+    def test_a_schedule_and_decay_give_the_same_bytes_on_all_engines(self):
+        expected = self.local(SCHEDULED)
+        self.assertNotEqual(summary(expected)["model_sha256"], summary(self.local(UNEQUAL, "plain"))["model_sha256"])
+        self.assert_same(self.mpi(SCHEDULED, 3), expected)
+        state = self.grpc(SCHEDULED)
+        self.assert_same(state, expected)
+        self.assertIn(summary(expected)["model_sha256"], self.succeed("journal", state, "verify").stdout)
+
     def test_mv_gives_the_same_bytes_on_all_engines(self):
         settings = {**UNEQUAL, "method": "mv", "rounds": 6, "sign_of": "gradient"}
         expected = self.local(settings)
@@ -160,7 +172,7 @@ class Conformance(Case):
 
     @with_enough_rounds(UNEQUAL["rounds"])
     def test_a_server_that_is_asked_to_stop_goes_on_later(self, rounds):
-        settings = {**UNEQUAL, "rounds": rounds}
+        settings = {**SCHEDULED, "rounds": rounds}
         server, workers = self.start_grpc(settings)
         server.wait_for_rounds(2)
         server.process.send_signal(signal.SIGTERM)

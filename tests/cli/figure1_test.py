@@ -17,6 +17,7 @@ SETTINGS = {
     "data": mnist(),
     "partition": "shared",
     "rounds": 3,
+    "step_schedule": "constant",
     "initial_rounds": 2,
     "eval_every": 1,
     "save_every": 1,
@@ -179,6 +180,14 @@ class Figure1(Case):
                 return
         self.fail("it always finished first")
 
+    def test_more_rounds_are_refused_if_a_step_would_change(self):
+        options = {"batch_modes": "1", "initial_rounds": 1, "step_schedule": "linear"}
+        out = self.folder / "linear"
+        self.succeed(*figure1(out, rounds=2, **options))
+        before = contents(out)
+        self.refuse(2, *figure1(out, rounds=3, **options), says=["linear", "begin anew with --rounds 3"])
+        self.assertEqual(contents(out), before)
+
     def test_other_settings_need_another_folder(self):
         before = contents(self.figure)
         self.refuse_each(
@@ -186,7 +195,11 @@ class Figure1(Case):
             [
                 (figure1(self.figure, step=2e-3), ["step = 0.001, not 0.002", "choose another --out"]),
                 (figure1(self.figure, eval_every=2), ["eval_every = 1, not 2", "choose another --out"]),
-                (figure1(self.figure, rounds=2), ["3 rounds already", "choose another --out"]),
+                (
+                    figure1(self.figure, step_schedule="linear"),
+                    ["step_schedule = constant, not linear", "choose another --out"],
+                ),
+                (figure1(self.figure, rounds=2), ["3 rounds already", "choose another folder"]),
             ],
         )
         self.assertEqual(contents(self.figure), before)

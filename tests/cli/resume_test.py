@@ -13,7 +13,8 @@ from command_line import FILES, Case, config, contents, main, metrics, run, smal
 from generated_data import mnist
 from waiting import TIMEOUT, Over, with_enough_rounds
 
-# Unequal batches, one of several parts; the initial phase ends on the way; saves and tests fall apart; workers remember.
+# Unequal batches, one of several parts; the initial phase ends on the way; saves and tests fall apart; every
+# round has another step; workers remember.
 OPTIONS = {
     "batches": "4,20,7",
     "micro_batch": 16,
@@ -21,6 +22,9 @@ OPTIONS = {
     "initial_rounds": 5,
     "eval_every": 2,
     "save_every": 3,
+    "step_schedule": "cosine",
+    "warmup_rounds": 2,
+    "weight_decay": 0.1,
     "sign_of": "momentum:0.9",
 }
 
@@ -80,9 +84,9 @@ class Interrupted(Case):
             raise Over(f"only {kills} kills before the end")
         self.assert_same_as_whole(out, rounds)
 
-    def ended_by(self, kind, rounds):
-        out = self.folder / f"a run, ended by {kind.name}"
-        process = start("train", *small(**OPTIONS, rounds=rounds), "--out", out)
+    def stop(self, kind, out, rounds, **options):
+        """Asks a run to stop. Returns the rounds it has done, and what it says to type to go on."""
+        process = start("train", *small(**options, rounds=rounds), "--out", out)
         self.addCleanup(process.kill)
         self.wait_for_lines(process, 2)
         process.send_signal(kind)
@@ -95,13 +99,34 @@ class Interrupted(Case):
             stderr.splitlines()[-1],
         )
         self.assertTrue(said, stderr)
-        self.assertEqual(set(os.listdir(out)), files_after(int(said[1])) - {"summary.json"})
+        return int(said[1]), shlex.split(said[2])
+
+    def ended_by(self, kind, rounds):
+        out = self.folder / f"a run, ended by {kind.name}"
+        done, go_on = self.stop(kind, out, rounds, **OPTIONS)
+        self.assertEqual(set(os.listdir(out)), files_after(done) - {"summary.json"})
         self.succeed("eval", out)  # the model as it is now
 
-        resumed = self.succeed(*shlex.split(said[2]))
+        before = contents(out)
+        if done > 1:
+            self.refuse(2, *go_on, "--rounds", rounds + 1, says=["cosine", f"begin anew with --rounds {rounds + 1}"])
+        self.assertEqual(contents(out), before)
+        resumed = self.succeed(*go_on)
         first_round = re.search(rf"^round +(\d+)/{rounds}", resumed.stderr, re.MULTILINE)[1]
-        self.assertEqual(int(first_round), int(said[1]) + 1)
+        self.assertEqual(int(first_round), done + 1)
         self.assert_same_as_whole(out, rounds)
+
+    @with_enough_rounds(24)
+    def test_wsd_may_get_other_rounds_before_its_decay(self, rounds):
+        options = {"batches": "4,9", "step_schedule": "wsd", "warmup_rounds": 2, "weight_decay": 0.1}
+        out = self.folder / "run"
+        done, go_on = self.stop(signal.SIGINT, out, rounds, **options)
+        if done > rounds - rounds // 5:
+            raise Over("its decay has begun")
+        other = 2 * done + 3
+        self.succeed(*go_on, "--rounds", other)
+        expected = self.train("at_once", **options, rounds=other)
+        self.assertEqual(without_timing(summary(out)), without_timing(summary(expected)))
 
     @with_enough_rounds(24)
     def test_ctrl_c_saves_and_says_how_to_go_on(self, rounds):
@@ -114,7 +139,7 @@ class Interrupted(Case):
 
 class Finished(Case):
     def test_a_finished_run_goes_on_only_with_more_rounds(self):
-        options = {"batches": "4,9", "initial_rounds": 3, "eval_every": 5}
+        options = {"batches": "4,9", "initial_rounds": 3, "eval_every": 5, "step_schedule": "constant"}
         out = self.train("run", rounds=5, **options)
         before = contents(out)
         self.refuse(2, "train", "--resume", out, says="finished its 5 rounds")
@@ -127,6 +152,31 @@ class Finished(Case):
         self.assertEqual(without_timing(summary(out)), without_timing(summary(at_once)))
         self.assertEqual(without_timing(metrics(out)), without_timing(metrics(at_once)))
         self.assertEqual((config(out)["rounds"], config(out)["save_every"]), (10, 2))
+
+
+class OtherRounds(Case):
+    """A run may get other rounds as long as no step that it has done would have been another."""
+
+    def test_wsd_gets_more_before_its_decay_and_none_after(self):
+        """Its decay is the last fifth, and begins with the whole step: of 8 rounds all have it, of 10 not the last."""
+        out = self.train("run", rounds=8, step_schedule="wsd")
+        self.succeed("train", "--resume", out, "--rounds", 10)
+        at_once = self.train("at_once", rounds=10, step_schedule="wsd")
+        self.assertEqual(without_timing(summary(out)), without_timing(summary(at_once)))
+        before = contents(out)
+        self.refuse(2, "train", "--resume", out, says="finished its 10 rounds; for more, begin anew")
+        self.refuse(2, "train", "--resume", out, "--rounds", 20, says=["wsd", "begin anew with --rounds 20"])
+        self.assertEqual(contents(out), before)
+
+    def test_cosine_and_linear_get_none(self):
+        for schedule in ("cosine", "linear"):
+            with self.subTest(schedule):
+                out = self.train(schedule, rounds=3, step_schedule=schedule)
+                before = contents(out)
+                self.refuse(2, "train", "--resume", out, says="finished its 3 rounds; for more, begin anew")
+                advice = ["begin anew with --rounds 5", "choose constant or wsd"]
+                self.refuse(2, "train", "--resume", out, "--rounds", 5, says=[schedule, *advice])
+                self.assertEqual(contents(out), before)
 
 
 class Refused(Case):

@@ -24,6 +24,7 @@ SETTINGS = {
     "data": mnist(),
     "batches": "4,6",
     "rounds": 6,
+    "step_schedule": "constant",
     "initial_rounds": 2,
     "save_every": 2,
     "eval_every": 3,
@@ -389,6 +390,15 @@ class State(NetworkCase):
         server.flags = ("--rounds", 6)
         self.run_all(server)
         self.assertEqual(summary(state)["model_sha256"], self.sha256("local", **SETTINGS))
+
+    def test_other_rounds_are_refused_if_a_step_would_change(self):
+        server = self.server(settings={**SETTINGS, "rounds": 3, "step_schedule": "linear", "weight_decay": 0.1})
+        state = self.run_all(server)
+        before = contents(state)
+        insecure = ["--listen", "127.0.0.1:0", "--state", state, "--insecure"]
+        self.fails(2, "server", *insecure, "--rounds", 6, says=["linear", "begin anew with --rounds 6"])
+        self.assertEqual(contents(state), before)
+        self.assertIn(summary(state)["model_sha256"], self.succeed("journal", state, "verify").stdout)
 
     def test_folders_of_another_kind_are_refused(self):
         """A folder of `train` is none of a server, and the other way round."""

@@ -29,6 +29,9 @@ class RunFolder(Case):
             "partition": "iid",
             "rounds": 7,
             "step": 0.001,
+            "step_schedule": "constant",
+            "warmup_rounds": 0,
+            "weight_decay": 0.0,
             "initial_rounds": 4,
             "seed": 5,
             "absences": 0,
@@ -55,6 +58,7 @@ class RunFolder(Case):
                     "test_accuracy",
                     "test_loss",
                     "train_loss",
+                    "step",
                     "bits_per_parameter_up",
                     "bits_per_parameter_down",
                     "seconds",
@@ -119,6 +123,9 @@ class RunFolder(Case):
             "absent": "2@1,0@2-9",
             "rounds": 2,
             "step": 0.002,
+            "step_schedule": "linear",
+            "warmup_rounds": 1,
+            "weight_decay": 0.01,
             "initial_rounds": 3,
             "clip": 4.5,
             "prior_rounds": 12,
@@ -136,7 +143,9 @@ class RunFolder(Case):
         file.write_text("".join(f"{key} = {value!r}\n" for key, value in keys.items()))
         self.succeed("train", "--config", file)
         self.assertEqual(config(self.folder / "run"), {key: keys[key] for key in keys if key != "out"})
-        self.assertEqual([row["round"] for row in metrics(self.folder / "run")], [1, 2])
+        self.assertEqual(
+            [(row["round"], row["step"]) for row in metrics(self.folder / "run")], [(1, 0.002), (2, 0.001)]
+        )
 
         file.write_text("batch_mode = 1\nrounds = 1\n")
         out = self.folder / "mode1"

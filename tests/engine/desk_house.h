@@ -128,7 +128,7 @@ class DeskHouse {
     std::string problem;
     EXPECT_TRUE(decode(record.verdict, verdict_header(record.round), decided, problem)) << problem;
     EXPECT_TRUE(decided == expected) << "another verdict than the honest ballots give";
-    step(parameters, expected, kStep);
+    step(parameters, expected, step_of(record.round));
     return record;
   }
 
@@ -164,7 +164,7 @@ class DeskHouse {
   }
 
   void save(std::uint64_t keep = UINT64_MAX) {
-    journal->take_snapshot(snapshot(desk->owners()), keep, kStep);
+    journal->take_snapshot(snapshot(desk->owners()), keep, step_of);
   }
 
   // --- Messages ----------------------------------------------------------------------------------
@@ -219,10 +219,11 @@ class DeskHouse {
   }
 
   VoteDeskOptions desk_options() const {
-    return {run_id, "settings = 1", parameters.size(), 1000, kStep, {}, 60};
+    return {run_id, "settings = 1", parameters.size(), 1000, step_of, {}, 60};
   }
 
-  static constexpr float kStep = 0.5F;
+  /// Another one each round, so that a wrong round's would be seen.
+  static Step step_of(std::uint64_t round) { return {0.5F / static_cast<float>(round + 1), 0.125F}; }
 
   TemporaryFolder folder;
   const std::uint64_t run_id = 77;
@@ -328,7 +329,7 @@ class DeskWorker {
     EXPECT_TRUE(decode(std::as_bytes(std::span(last_.verdict().message())), house_.verdict_header(round_),
                        verdict, problem))
         << problem;
-    if (!model.empty()) step(model, verdict, last_.verdict().step());
+    if (!model.empty()) step(model, verdict, Step{last_.verdict().step(), last_.verdict().decay()});
     ++round_;
     return last_.verdict().open_round();
   }

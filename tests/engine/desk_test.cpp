@@ -192,7 +192,7 @@ TEST(Desk, a_damaged_snapshot_never_reaches_a_worker) {
   EXPECT_EQ(late.join().round(), 2U);
   EXPECT_THROW(late.fetch_model(), std::runtime_error);
   const auto is_good = [&house](const std::vector<float>& x, std::size_t from, std::size_t count) {
-    return std::memcmp(x.data() + from, house.journal->model(2, DeskHouse::kStep).data() + from,
+    return std::memcmp(x.data() + from, house.journal->model(2, DeskHouse::step_of).data() + from,
                        count * sizeof(float)) == 0;
   };
   EXPECT_TRUE(is_good(late.model, 0, (1 << 20) / sizeof(float))) << "the first chunk was whole";
@@ -658,7 +658,7 @@ TEST(Desk, makes_nothing_for_who_does_not_ask) {
     ASSERT_TRUE(decode(std::as_bytes(std::span(message.verdict().message())), house.verdict_header(round),
                        verdict, problem))
         << problem;
-    step(model, verdict, message.verdict().step());
+    step(model, verdict, Step{message.verdict().step(), message.verdict().decay()});
   }
   EXPECT_EQ(model, house.parameters);
   EXPECT_TRUE(std::holds_alternative<Session::Nothing>(slow->next()));

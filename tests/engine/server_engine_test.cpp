@@ -27,7 +27,8 @@ namespace {
 constexpr std::size_t kSize = 1000;
 constexpr std::uint32_t kWorkers = 3;
 constexpr std::uint64_t kRunId = 42;
-constexpr float kStep = 0.25F;
+
+Step step_of(std::uint64_t round) { return {0.25F / static_cast<float>(round % 4 + 1), 0.03125F}; }
 
 TallyOptions tally_options() { return {Method::it, kWorkers, 0, kSize, 3, 10}; }
 
@@ -54,10 +55,10 @@ struct History {
   std::vector<std::vector<BatchLoss>> losses;
   std::vector<float> x = std::vector<float>(kSize);
 
-  void take(const Outcome& outcome) {
+  void take(std::uint64_t round, const Outcome& outcome) {
+    step(x, *outcome.verdict, step_of(round));
     verdicts.push_back(*outcome.verdict);
     losses.push_back(outcome.losses);
-    step(x, *outcome.verdict, kStep);
   }
 };
 
@@ -71,7 +72,7 @@ History local_run(std::uint64_t rounds) {
     for (std::uint32_t m = 0; m < kWorkers; ++m)
       engine.send_ballot(m, ballots[m] ? &*ballots[m] : nullptr,
                          ballots[m] ? loss_of(m, round) : BatchLoss{});
-    history.take(engine.receive_verdict(false));
+    history.take(round, engine.receive_verdict(false));
   }
   return history;
 }
@@ -108,7 +109,7 @@ class ServerRun {
     options.run_id = kRunId;
     options.settings = "a = 1";
     options.rounds = rounds;
-    options.step = kStep;
+    options.step_of = step_of;
     options.folder = folder;
     options.listen = server_options();
     options.listen.listen = "127.0.0.1:" + std::to_string(port);
@@ -130,10 +131,7 @@ class ServerRun {
           history.x = saved.parameters;
           first = round = saved.progress.rounds;
         },
-        [this](const Outcome& outcome) {
-          history.take(outcome);
-          ++round;
-        });
+        [this](const Outcome& outcome) { history.take(round++, outcome); });
     engine_->start();
   }
 
@@ -148,8 +146,8 @@ class ServerRun {
       if (round % kDigestEvery == 0) engine_->send_digest(digest(history.x));
       const Outcome outcome = engine_->receive_verdict(false);
       ASSERT_NE(outcome.verdict, nullptr);
-      history.take(outcome);
-      if (++round % 3 == 0) save();
+      history.take(round++, outcome);
+      if (round % 3 == 0) save();
     }
   }
   void save() {

@@ -27,7 +27,8 @@ int main(int, char** argv) {
   options.tally = {Method::it, 3, 0, kParameters, 10, 10};
   options.run_id = 1;
   options.rounds = std::stoull(argv[2]);
-  options.step = 0.002F;
+  constexpr float kStep = 0.002F;
+  options.step_of = [](std::uint64_t) { return Step{kStep, 0}; };
   options.folder = folder;
   options.listen.listen = "127.0.0.1:0";
   options.listen.keys = load_key_pair(certs / "server.pem", certs / "server.key");
@@ -35,7 +36,6 @@ int main(int, char** argv) {
   options.stop_requested = [] { return false; };
   options.log = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   const std::uint64_t rounds = options.rounds;
-  const float step_size = options.step;
   Metrics metrics;
   declare_server_metrics(metrics);
   const std::unique_ptr<Engine> engine = make_server_engine(std::move(options), metrics);
@@ -48,7 +48,7 @@ int main(int, char** argv) {
       fresh, [](const RunState&) {}, [](const Outcome&) {});
   engine->start();
   for (std::uint64_t round = 0; round < rounds; ++round)
-    step(model, *engine->receive_verdict(false).verdict, step_size);
+    step(model, *engine->receive_verdict(false).verdict, kStep);
   engine->finish();
   fmt::print("accuracy after {} rounds: {:.1f} %\n", rounds, 100 * accuracy(model));
 }

@@ -244,7 +244,7 @@ TEST(Crash, while_a_snapshot_is_taken) {
     const int kills = kill_everywhere(folder / "journal", models, [&] {
       Journal journal(folder / "journal", Journal::Mode::append, ignore);
       journal.append(next.round, round.ballots[0]);
-      journal.take_snapshot(next, keep, kDelta);
+      journal.take_snapshot(next, keep, step_of);
       journal.append(next.round, std::vector{4U}, round.verdict);
     });
     EXPECT_GT(kills, 20);
@@ -264,7 +264,7 @@ TEST(Crash, while_a_snapshot_is_taken_again) {
   models[2].take_snapshot(next, 0);
   kill_everywhere(folder / "journal", models, [&] {
     Journal journal(folder / "journal", Journal::Mode::append, ignore);
-    journal.take_snapshot(next, 0, kDelta);
+    journal.take_snapshot(next, 0, step_of);
   });
 }
 
@@ -574,7 +574,7 @@ TEST(Disk, a_snapshot_that_fails_loses_nothing) {
       std::string message;
       {
         const WithFaults with({.fail_from = call, .fail_to = forever ? 1000 : call + 1, .error = ENOSPC});
-        message = refusal([&] { pair.journal->take_snapshot(next, 2, kDelta); });
+        message = refusal([&] { pair.journal->take_snapshot(next, 2, step_of); });
         failed = call < faults.calls;
       }
       EXPECT_TRUE(message == "accepted" || names(message, "No space left on device; free some space"))
@@ -650,7 +650,7 @@ TEST(Disk, without_file_descriptors_snapshots_fail_and_rounds_go_on) {
       const FewDescriptors few(left);
       for (int i = 0; i < 3; ++i) {
         const State next = pair.model.any_snapshot(pair.random);
-        const std::string message = refusal([&] { pair.journal->take_snapshot(next, kAll, kDelta); });
+        const std::string message = refusal([&] { pair.journal->take_snapshot(next, kAll, step_of); });
         failed = message != "accepted";
         if (failed) {
           EXPECT_TRUE(names(message, "Too many open files")) << message;

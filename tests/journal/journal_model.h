@@ -21,7 +21,10 @@ namespace signvote {
 
 using Bytes = std::vector<std::byte>;
 
-inline constexpr float kDelta = 0.125F;
+/// Another one each round, so that a wrong round's would be seen.
+inline Step step_of(std::uint64_t round) {
+  return {0.125F * static_cast<float>(round % 5), 0.0625F * static_cast<float>(round % 3)};
+}
 inline constexpr std::uint64_t kAll = UINT64_MAX;
 
 inline Bytes random_bytes(std::size_t count, std::mt19937_64& random) {
@@ -81,8 +84,11 @@ struct JournalModel {
     std::vector<float> parameters = history.back();
     const MessageHeader about{MessageKind::verdict, 7, round->round, 0, parameters.size()};
     if (!decode(round->verdict, about, signs, problem)) throw std::logic_error(problem);
-    for (std::size_t i = 0; i < parameters.size(); ++i)
-      if (signs[i] != 0) parameters[i] -= kDelta * static_cast<float>(signs[i]);
+    const Step by = step_of(round->round);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      if (by.decay != 0) parameters[i] -= by.decay * parameters[i];
+      if (signs[i] != 0) parameters[i] -= by.delta * static_cast<float>(signs[i]);
+    }
     history.push_back(std::move(parameters));
     verdicts.push_back(round->verdict);
   }
@@ -175,7 +181,8 @@ struct JournalModel {
       if (verdict && *verdict != verdicts[round - start]) return fmt::format("verdict of round {}", round);
     }
     for (std::uint64_t round = oldest; round <= rounds(); ++round)
-      if (journal.model(round, kDelta) != history[round - start]) return fmt::format("model after {}", round);
+      if (journal.model(round, step_of) != history[round - start])
+        return fmt::format("model after {}", round);
     std::set<std::string> listed;
     for (const Journal::File& file : journal.files()) listed.insert(file.name);
     if (listed != names()) return "files";
@@ -254,7 +261,7 @@ struct JournalPair {
   }
   void snapshot(std::uint64_t keep) {
     const State next = model.any_snapshot(random);
-    journal->take_snapshot(next, keep, kDelta);
+    journal->take_snapshot(next, keep, step_of);
     model.take_snapshot(next, keep);
   }
   std::string difference() const { return model.difference(*journal); }

@@ -521,7 +521,7 @@ TEST(Journal, models_outside_of_it_are_refused) {
   pair.snapshot(0);
   pair.round();
   for (const std::uint64_t round : {0U, 1U, 4U})
-    EXPECT_THROW(pair.journal->model(round, kDelta), ConfigError);
+    EXPECT_THROW(pair.journal->model(round, step_of), ConfigError);
   EXPECT_EQ(pair.difference(), "");
 }
 
@@ -792,7 +792,7 @@ TEST(Journal, a_verdict_damaged_since_it_was_opened_is_told) {
     EXPECT_TRUE(names(message, log.string())) << message;
     EXPECT_TRUE(names(message, fmt::format("round {}", round))) << message;
   }
-  EXPECT_NE(refusal([&] { (void)pair.journal->model(4, kDelta); }), "accepted");
+  EXPECT_NE(refusal([&] { (void)pair.journal->model(4, step_of); }), "accepted");
   EXPECT_NE(refusal([&] { pair.journal->replay([](const JournalEvent&) {}); }), "accepted");
   const fs::path snapshot = folder / "journal/snapshot-6.bin";
   Bytes bytes = read_file(snapshot);
@@ -805,7 +805,7 @@ TEST(Journal, a_verdict_that_is_none_cannot_be_stepped) {
   const TemporaryFolder folder;
   JournalPair pair(folder / "journal", first_snapshot(3), 9);
   pair.journal->append(0, {}, Bytes(3));
-  EXPECT_TRUE(names(refusal([&] { (void)pair.journal->model(1, kDelta); }), "the verdict of round 0"));
+  EXPECT_TRUE(names(refusal([&] { (void)pair.journal->model(1, step_of); }), "the verdict of round 0"));
 }
 
 TEST(Journal, a_snapshot_stays_readable_when_it_is_replaced) {

@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/plain.h"
 #include "kernels/weight.h"
 
 namespace signvote::kernels {
@@ -278,26 +279,34 @@ TEST(Mix, like_lion) {
 // --- step ---
 
 TEST(Step, like_equation_5) {
-  EXPECT_TRUE(rc::check("x - delta * u, bit for bit; an abstention keeps every bit", [] {
+  EXPECT_TRUE(rc::check("x - decay * x - delta * u, bit for bit; the plain twin as well", [] {
     const std::size_t n = arbitrary_size();
     auto source = arbitrary_source();
     const Signs signs = random_signs(source, n);
     const Vote verdict(signs);
     const auto delta = *rc::gen::element(1e-3F, 1e-4F, 0.1F, 1.0F, 1e30F, 1e-42F, -1e-3F, 0.0F);
+    const auto decay = *rc::gen::element(0.0F, 1e-4F, 1e-8F, 0.1F, 1.0F, 1e-42F);
     std::vector<float> before(n);
     for (float& x : before)  // any bits at all, but mostly of the size of parameters
       x = below(source, 4) == 0 ? std::bit_cast<float>(static_cast<std::uint32_t>(source()))
                                 : static_cast<float>(below(source, 2'000'001) - 1'000'000) * 1e-6F;
-    const std::array<std::uint32_t, 6> special = {0, 0x8000'0000, 0x7fc0'1234, 0xff80'0001, 0x7f80'0000, 1};
-    for (int i = 0; i < 5; ++i) before[source() % n] = std::bit_cast<float>(special[source() % 6]);
+    const std::array<std::uint32_t, 8> special = {0,           0x8000'0000, 0x7fc0'1234, 0xff80'0001,
+                                                  0x7f80'0000, 1,           0x8000'0001, 0x007f'ffff};
+    for (int i = 0; i < 5; ++i) before[source() % n] = std::bit_cast<float>(special[source() % 8]);
     std::vector<float> after = before;
-    step(after.data(), n, verdict.present.data(), verdict.negative.data(), delta);
+    step(after.data(), n, verdict.present.data(), verdict.negative.data(), delta, decay);
+    std::vector<float> twin = before;
+    plain::step_all(twin.data(), n, verdict.present.data(), verdict.negative.data(), delta, decay);
     for (std::size_t i = 0; i < n; ++i) {
-      const float expected = signs[i] == 0 ? before[i] : before[i] - delta * static_cast<float>(signs[i]);
-      if (signs[i] != 0 && std::isnan(expected))  // which NaN comes of a NaN is the processor's choice
-        RC_ASSERT(std::isnan(after[i]));
-      else
+      const float decayed = decay == 0 ? before[i] : before[i] - decay * before[i];
+      const float expected = signs[i] == 0 ? decayed : decayed - delta * static_cast<float>(signs[i]);
+      // Which NaN comes of a NaN is the processor's choice. Where nothing is computed, every bit stays.
+      if ((signs[i] != 0 || decay != 0) && std::isnan(expected)) {
+        RC_ASSERT(std::isnan(after[i]) && std::isnan(twin[i]));
+      } else {
         RC_ASSERT(std::bit_cast<std::uint32_t>(after[i]) == std::bit_cast<std::uint32_t>(expected));
+        RC_ASSERT(std::bit_cast<std::uint32_t>(twin[i]) == std::bit_cast<std::uint32_t>(expected));
+      }
     }
   }));
 }
@@ -306,9 +315,12 @@ TEST(Step, touches_nothing_past_n) {
   for (const std::size_t n : kSizes) {
     std::vector<float> x(n + 64, 1.0F);
     const Vote verdict(Signs(n, 1));
-    step(x.data(), n, verdict.present.data(), verdict.negative.data(), 0.5F);
-    EXPECT_EQ(std::count(x.begin(), x.end(), 0.5F), static_cast<std::ptrdiff_t>(n));
-    EXPECT_EQ(std::count(x.begin() + static_cast<std::ptrdiff_t>(n), x.end(), 1.0F), 64);
+    for (const float decay : {0.0F, 0.25F}) {
+      std::ranges::fill(x, 1.0F);
+      step(x.data(), n, verdict.present.data(), verdict.negative.data(), 0.5F, decay);
+      EXPECT_EQ(std::count(x.begin(), x.end(), 0.5F - decay), static_cast<std::ptrdiff_t>(n));
+      EXPECT_EQ(std::count(x.begin() + static_cast<std::ptrdiff_t>(n), x.end(), 1.0F), 64);
+    }
   }
 }
 

@@ -58,9 +58,18 @@ class AuditTest : public testing::Test {
   static TrainConfig settings() {
     TrainConfig config;
     config.batches = "1,1";
+    config.rounds = 8;
     config.step = 0.5;
+    config.step_schedule = "linear";
+    config.weight_decay = 0.25;
     resolve(config);
     return config;
+  }
+
+  /// What the settings say, by hand.
+  static Step step_of(std::uint64_t round) {
+    const float delta = 0.5F * static_cast<float>(8 - round) / 8;
+    return {delta, delta / 4};
   }
 
   std::filesystem::path folder() const { return temporary_.path() / "journal"; }
@@ -94,7 +103,9 @@ class AuditTest : public testing::Test {
     }
     const auto verdict = box_.close();
     record.verdict.assign(verdict.begin(), verdict.end());
-    for (std::size_t i = kSize / 10; i < kSize; ++i) parameters_[i] -= 0.5F;
+    const Step step = step_of(record.round);
+    for (float& x : parameters_) x -= step.decay * x;
+    for (std::size_t i = kSize / 10; i < kSize; ++i) parameters_[i] -= step.delta;
     return record;
   }
 
@@ -108,7 +119,7 @@ class AuditTest : public testing::Test {
 
 TEST_F(AuditTest, a_journal_that_holds) {
   for (int i = 0; i < 3; ++i) append(round());
-  journal_->take_snapshot(snapshot(), UINT64_MAX, 0.5F);
+  journal_->take_snapshot(snapshot(), UINT64_MAX, step_of);
   for (int i = 0; i < 2; ++i) append(round());
   const Audit audit = audit_journal(config_, folder());
   EXPECT_EQ(audit.rounds, 5U);
@@ -118,10 +129,18 @@ TEST_F(AuditTest, a_journal_that_holds) {
   EXPECT_TRUE(audit.remarks.empty());
 }
 
+TEST_F(AuditTest, other_rounds_than_it_was_begun_with_lead_to_another_model) {
+  for (int i = 0; i < 3; ++i) append(round());
+  journal_->take_snapshot(snapshot(), UINT64_MAX, step_of);
+  TrainConfig longer = config_;
+  longer.rounds = 9;
+  EXPECT_THROW(audit_journal(longer, folder()), DataError);
+}
+
 TEST_F(AuditTest, verdicts_that_do_not_lead_to_the_snapshot) {
   for (int i = 0; i < 3; ++i) append(round());
   parameters_[77] += 0.5F;
-  journal_->take_snapshot(snapshot(), UINT64_MAX, 0.5F);
+  journal_->take_snapshot(snapshot(), UINT64_MAX, step_of);
   EXPECT_THROW(audit_journal(config_, folder()), DataError);
 }
 

@@ -12,6 +12,7 @@
 #include "learn/dataset.h"
 #include "run/mpi.h"
 #include "run/record.h"
+#include "run/schedule.h"
 #include "signvote/error.h"
 
 namespace signvote::cli {
@@ -42,10 +43,15 @@ int train_in_group(const TrainConfig& config, bool resume, const Group& group,
       throw ConfigError(fmt::format("{} ranks for {} workers; start at most as many ranks as workers",
                                     group.size(), *config.workers));
     const nlohmann::json summary = resume ? read_summary(config.out) : nlohmann::json();
-    if (!summary.is_null() && summary.value("rounds", std::uint64_t{0}) == config.rounds)
-      throw ConfigError(
-          fmt::format("'{}' has finished its {} rounds; give --rounds with a larger number to go on",
-                      config.out, config.rounds));
+    if (!summary.is_null() && summary.value("rounds", std::uint64_t{0}) == config.rounds) {
+      TrainConfig longer = config;
+      ++longer.rounds;
+      throw ConfigError(fmt::format(
+          "'{}' has finished its {} rounds; {}", config.out, config.rounds,
+          same_steps(config, longer, config.rounds)
+              ? "give --rounds with a larger number to go on"
+              : "for more, begin anew with a larger --rounds, because its steps would be others"));
+    }
     dataset = load_dataset(config.dataset, config.data_folder());
     check_batches(config, dataset);
   });

@@ -5,7 +5,7 @@
 
 namespace signvote {
 
-inline constexpr std::uint32_t kProtocol = 3;
+inline constexpr std::uint32_t kProtocol = 4;
 
 /// The trailing metadata of a refusal, with its reason. It tells a refusal in the server's name from a
 /// status that gRPC makes of a proxy's HTTP answer.

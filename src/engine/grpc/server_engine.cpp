@@ -82,8 +82,8 @@ class ServerEngine : public Engine {
 
   /// From here on the server listens.
   void start() override {
-    const VoteDeskOptions about{options_.run_id, options_.settings, tally_.size(),        options_.rounds,
-                                options_.step,   options_.batches,  options_.most_samples};
+    const VoteDeskOptions about{options_.run_id,  options_.settings, tally_.size(),        options_.rounds,
+                                options_.step_of, options_.batches,  options_.most_samples};
     audit_.emplace(options_.folder / "audit.log", options_.log);
     desk_.emplace(about, box_, *journal_, allow_list_, owners_at_start_, metrics_, *audit_, options_.log);
     options_.listen.largest_message = most_message_bytes(tally_.size());
@@ -144,7 +144,7 @@ class ServerEngine : public Engine {
     const std::uint64_t round = state.progress.rounds;
     timed("snapshot", [&] {
       try {
-        journal_->take_snapshot(to_state(std::move(state)), options_.keep, options_.step);
+        journal_->take_snapshot(to_state(std::move(state)), options_.keep, options_.step_of);
       } catch (const DataError& error) {
         options_.log(fmt::format("goes on without the snapshot of round {}: {}", round, error.what()));
       }

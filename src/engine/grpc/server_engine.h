@@ -21,6 +21,7 @@
 
 #include "engine/engine.h"
 #include "engine/grpc/vote_server.h"
+#include "journal/journal.h"
 #include "report/metrics.h"
 
 namespace signvote {
@@ -30,7 +31,7 @@ struct ServerEngineOptions {
   std::uint64_t run_id = 0;
   std::string settings;  // config.toml, for the workers
   std::uint64_t rounds = 0;
-  float step = 0;  // delta
+  StepOfRound step_of;
   std::filesystem::path folder;
   VoteServerOptions listen;     // largest_message and workers are filled in
   std::optional<TlsFiles> tls;  // if given, listen's keys and authority, now and when they change

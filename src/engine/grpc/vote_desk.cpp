@@ -33,7 +33,8 @@ grpc::ByteBuffer serialised(const v1::ToWorker& message) {
 
 /// A ToWorker with a verdict. Its large part is copied once, into the slice that all sessions share,
 /// because protobuf would copy it three times.
-grpc::ByteBuffer serialised_verdict(std::span<const std::byte> bytes, std::uint64_t open_round, float step) {
+grpc::ByteBuffer serialised_verdict(std::span<const std::byte> bytes, std::uint64_t open_round,
+                                    const Step& step) {
   using google::protobuf::internal::WireFormatLite;
   using google::protobuf::io::CodedOutputStream;
   const auto tag = [](int field, WireFormatLite::WireType type) {
@@ -41,7 +42,8 @@ grpc::ByteBuffer serialised_verdict(std::span<const std::byte> bytes, std::uint6
   };
   v1::Verdict small;
   small.set_open_round(open_round);
-  small.set_step(step);
+  small.set_step(step.delta);
+  small.set_decay(step.decay);
   const std::string head = small.SerializeAsString();
   const auto length = static_cast<std::uint32_t>(bytes.size());
   const std::uint32_t message_tag =
@@ -435,9 +437,8 @@ Session::Next VoteDesk::next_verdict(WorkerAtDesk& session, std::uint64_t open_r
         Refusal::Kind::shutting_down, "verdict_dropped",
         fmt::format("{} is so slow that the verdict of round {} was dropped (--keep); it can join again",
                     session.name, session.round + 1));
-  ++session.round;
   metrics_.add("signvote_verdict_bytes_total", static_cast<double>(verdict->size()));
-  return serialised_verdict(*verdict, open_round, options_.step);
+  return serialised_verdict(*verdict, open_round, options_.step_of(session.round++));
 }
 
 // --- The server's thread -------------------------------------------------------------------------------
@@ -544,9 +545,9 @@ void VoteDesk::compare_models(std::uint64_t digest) {
 void VoteDesk::publish(std::span<const std::byte> verdict) {
   const std::lock_guard lock(mutex_);
   for (Slot& slot : slots_) slot.answer.reset();
-  ++published_;
+  const Step step = options_.step_of(published_++);
   closing_ = false;
-  newest_ = serialised_verdict(verdict, published_, options_.step);
+  newest_ = serialised_verdict(verdict, published_, step);
 }
 
 void VoteDesk::finish() {

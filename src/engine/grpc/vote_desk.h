@@ -35,10 +35,10 @@ namespace signvote {
 
 struct VoteDeskOptions {
   std::uint64_t run_id = 0;
-  std::string settings;                     // config.toml, for the workers
-  std::uint64_t parameters = 0;             // N
-  std::uint64_t rounds = 0;                 // of the whole run
-  float step = 0;                           // delta
+  std::string settings;          // config.toml, for the workers
+  std::uint64_t parameters = 0;  // N
+  std::uint64_t rounds = 0;      // of the whole run
+  StepOfRound step_of;
   std::vector<std::uint32_t> batches;       // by worker: what each must use; empty: what it likes
   std::uint32_t most_samples = UINT32_MAX;  // of a batch
 };

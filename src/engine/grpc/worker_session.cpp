@@ -223,7 +223,7 @@ class WorkerSession::Impl {
     std::string problem;
     if (!decode(std::as_bytes(std::span(verdict.message())), expected, verdict_, problem))
       throw EngineError(fmt::format("the server sent a {}", problem));
-    step(parameters, verdict_, verdict.step());
+    step(parameters, verdict_, Step{verdict.step(), verdict.decay()});
     last_verdict_ = XXH3_64bits(verdict.message().data(), verdict.message().size());
     ++round_;
     open_round_ = verdict.open_round();
