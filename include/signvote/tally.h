@@ -16,11 +16,16 @@
 // as if the worker had taken part in kappa rounds more, with its mean error rate over all N coordinates of
 // the model. 2 * kappa * p_m is rounded to 1/128 half-errors.
 //
+// Method::agree keeps no counts. It reads each worker's error rate, one for all coordinates, off how often
+// each two workers agree, without any verdict:
+//
+//   E[Y_i * Y_j] = q_i * q_j,   p_i = (1 - q_i) / 2          (src/tally/agreement.h)
+//
 // Weights are integers (see weight.h), so a verdict depends neither on the order in which ballots
 // arrive, nor on threads, nor on how the coordinates are split over tallies.
 //
 // A tally owns the coordinates [begin, end) of a model; many tallies can share one model. A method that
-// needs sums over the whole model (Method::shrink) then needs to be told them after each round: see pooled.
+// needs sums over the whole model (Method::shrink, Method::agree) then needs to be told them after each round: see pooled.
 //
 // Threads: one thread at a time may call a member that is not const, and no other thread may use the
 // tally meanwhile. Const members may be called from any number of threads at the same time. decide
@@ -39,14 +44,19 @@
 
 namespace signvote {
 
+class Agreement;
+
 enum class Method {
   mv,      // signSGD-MV: every ballot counts the same
   it,      // IT-signSGD: every ballot counts as its worker's log-likelihood ratio
   shrink,  // the same, with error rates that are pulled to the worker's pooled one
+  agree,   // one log-likelihood ratio for each worker, from the agreement of all pairs
 };
 
 /// How many rounds of counts a method needs before its weights are better than none.
-constexpr std::uint32_t default_initial_rounds(Method method) { return method == Method::shrink ? 3 : 100; }
+constexpr std::uint32_t default_initial_rounds(Method method) {
+  return method == Method::shrink ? 3 : method == Method::agree ? 5 : 100;
+}
 
 struct TallyOptions {
   Method method = Method::it;
@@ -55,7 +65,7 @@ struct TallyOptions {
   std::uint64_t end = 0;
   std::uint32_t initial_rounds = 100;  // of a worker, before its LLRs are used
   double clip = 10.0;                  // LLRs are kept within +-clip
-  std::uint32_t prior_rounds = 30;     // kappa of Method::shrink; other methods do not use it
+  std::uint32_t prior_rounds = 30;     // kappa of Method::shrink, and the like of Method::agree
 };
 
 class Tally {
@@ -86,23 +96,28 @@ class Tally {
   /// Whether mature workers alone vote by now; see decide.
   bool weighted() const { return weighted_; }
 
-  /// c_{m,n} for n in [begin, end); empty for Method::mv, which learns nothing.
+  /// c_{m,n} for n in [begin, end); empty for a method that keeps no counts (mv, agree).
   [[nodiscard]] std::vector<std::uint16_t> half_errors(std::uint32_t worker) const;
 
   /// The sum of a worker's half-errors over [begin, end), or of every worker's. They are kept up to
-  /// date by decide, so reading them costs nothing. For Method::mv the first is 0 and the second empty.
+  /// date by decide, so reading them costs nothing. Without counts the first is 0 and the second empty.
   [[nodiscard]] std::int64_t total_half_errors(std::uint32_t worker) const;
   [[nodiscard]] std::vector<std::int64_t> total_half_errors() const;
 
   /// What a method pools: numbers that are to be summed over the tallies of all ranges of a model. For
-  /// Method::shrink they are every worker's half-errors and the number of coordinates. Empty for a method
-  /// that pools nothing, and of the same length in all tallies of a run.
+  /// Method::shrink they are every worker's half-errors and the number of coordinates; for Method::agree the
+  /// agreement of each pair in the last round. Empty for a method that pools nothing, and of the same length
+  /// in all tallies of a run.
   [[nodiscard]] std::vector<std::int64_t> pooled() const;
 
-  /// Tells the sums of pooled() over all ranges, which the next round uses. To be called after every round,
-  /// and after restore; a tally that is never told takes its range for the whole model. Throws DataError if
+  /// Tells the sums of pooled() over all ranges, which the next round uses. To be called after every round;
+  /// a tally that is not told takes its range for the whole model. A snapshot has them. Throws DataError if
   /// no other ranges could lead to these sums.
   void set_pooled(std::vector<std::int64_t> sums);
+
+  /// Every worker's weight in the next round, in nats; empty for a method whose weights differ from
+  /// coordinate to coordinate.
+  [[nodiscard]] std::vector<double> worker_weights() const;
 
   /// The half-errors that the next round adds to each of a worker's counts, 2 * kappa * p_m; 0 except for
   /// Method::shrink. So p = (c + prior) / (2t + 2 * prior_rounds).
@@ -125,7 +140,10 @@ class Tally {
   };
 
   bool learns() const { return options_.method != Method::mv; }
-  bool pools() const { return options_.method == Method::shrink; }
+  bool counts() const { return options_.method == Method::it || options_.method == Method::shrink; }
+  void compare(std::span<const std::uint32_t> present, std::span<const std::optional<SignView>> ballots);
+  std::vector<std::int16_t> integer_weights(std::span<const std::uint32_t> voters) const;
+  Agreement agreement() const;
   void for_ranges(const auto& body) const;
   void halve_if_full(std::uint32_t worker);
   void sum_up(std::uint32_t worker);
@@ -139,8 +157,10 @@ class Tally {
   bool weighted_ = false;
   std::vector<std::uint32_t> rounds_of_;
   std::vector<std::int64_t> totals_;  // of the half-errors, by worker
-  std::vector<std::int64_t> sums_;    // as set_pooled was told; empty: this range is the whole model
-  std::vector<CountBlock> counts_;    // worker m's block b is at b * workers + m; empty for Method::mv
+  std::vector<std::int64_t> round_agreement_;  // of Method::agree, in this range in the last round
+  std::vector<std::int64_t> agreement_;        // of Method::agree, before the last round; see agreement.h
+  std::vector<std::int64_t> sums_;  // of pooled() over the whole model after the last round; empty: no round yet
+  std::vector<CountBlock> counts_;  // worker m's block b is at b * workers + m; empty without counts
 };
 
 }  // namespace signvote

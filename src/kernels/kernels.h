@@ -45,6 +45,30 @@ void step(float* x, std::size_t n, const std::uint64_t* present, const std::uint
 void majority(std::span<const Planes> ballots, std::size_t first, std::size_t last, std::uint64_t* present,
               std::uint64_t* negative) noexcept;
 
+/// One worker in a vote in which a worker's weight is the same at all coordinates.
+struct FixedVoter {
+  Planes ballot;
+  std::int16_t weight;
+};
+
+/// For the words [first, last): U_n = sign(sum_m weight_m * Y_{m,n}), where a sum of zero abstains.
+/// REQUIRES: the weights' magnitudes add up to at most 32,767.
+void fixed_vote(std::span<const FixedVoter> voters, std::size_t first, std::size_t last,
+                std::uint64_t* present, std::uint64_t* negative) noexcept;
+
+/// Two ballots: on how many coordinates both have a sign, and the sum of Y_i * Y_j over them.
+struct PairCount {
+  std::int64_t both = 0;
+  std::int64_t agreement = 0;
+
+  bool operator==(const PairCount&) const = default;
+};
+
+/// Adds the words [first, last) to the count of each pair of ballots, that of ballots i > j at
+/// i * (i - 1) / 2 + j.
+void count_agreement(std::span<const Planes> ballots, std::size_t first, std::size_t last,
+                     PairCount* counts) noexcept;
+
 /// Half-error counts lie in blocks of 8 words, 64 counts for each word of a ballot, so that all workers'
 /// blocks can be side by side: memory is then read in one stream. Those past the last coordinate count
 /// along.

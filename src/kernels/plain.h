@@ -81,6 +81,29 @@ inline void majority_all(std::span<const Planes> ballots, std::size_t first, std
   }
 }
 
+inline void agreement_all(std::span<const Planes> ballots, std::size_t first, std::size_t last,
+                          PairCount* counts) {
+  for (std::size_t i = 1; i < ballots.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j, ++counts)
+      for (std::size_t word = first; word < last; ++word) {
+        const std::uint64_t both = ballots[i].present[word] & ballots[j].present[word];
+        const std::uint64_t differ = both & (ballots[i].negative[word] ^ ballots[j].negative[word]);
+        counts->both += std::popcount(both);
+        counts->agreement += std::popcount(both) - 2 * std::popcount(differ);
+      }
+}
+
+inline void fixed_vote_all(std::span<const FixedVoter> voters, std::size_t first, std::size_t last,
+                           std::uint64_t* present, std::uint64_t* negative) {
+  for (std::size_t word = first; word < last; ++word) {
+    std::array<std::int64_t, kBits> sums{};
+    for (const FixedVoter& voter : voters)
+      for (std::size_t j = 0; j < kBits; ++j)
+        sums[j] += sign_at(voter.ballot, word * kBits + j) * voter.weight;
+    decide_word(sums, present[word], negative[word]);
+  }
+}
+
 inline std::uint16_t& count_at(const Counts& counts, std::size_t i) {
   return counts.block(i / kBlockCounts)[i % kBlockCounts];
 }

@@ -18,6 +18,7 @@ namespace signvote::kernels::HWY_NAMESPACE {
 #if SIGNVOTE_PLAIN_TARGET
 
 using plain::count_all;
+using plain::fixed_vote_all;
 using plain::vote_all;
 
 #else
@@ -128,6 +129,23 @@ HWY_INLINE void fetch_ahead(std::span<const Voter> voters, std::size_t word) {
   }
 }
 
+/// Writes the verdict on a chunk, the signs of two vectors of sums, and returns it.
+HWY_INLINE V8 write_signs(V16 first, V16 second, std::size_t chunk, std::uint64_t* present,
+                          std::uint64_t* negative) {
+  const I16 d;
+  std::array<std::uint8_t, 16> p;  // as StoreMaskBits may write eight bytes, wherever it starts
+  std::array<std::uint8_t, 16> n;
+  hn::StoreMaskBits(d, hn::Ne(first, hn::Zero(d)), p.data());
+  hn::StoreMaskBits(d, hn::Ne(second, hn::Zero(d)), p.data() + kLanes / 8);
+  hn::StoreMaskBits(d, hn::Lt(first, hn::Zero(d)), n.data());
+  hn::StoreMaskBits(d, hn::Lt(second, hn::Zero(d)), n.data() + kLanes / 8);
+  std::memcpy(reinterpret_cast<std::uint8_t*>(present) + chunk * kChunk / 8, p.data(), kChunk / 8);
+  std::memcpy(reinterpret_cast<std::uint8_t*>(negative) + chunk * kChunk / 8, n.data(), kChunk / 8);
+  const auto sign = [d](V16 v) HWY_ATTR { return hn::Min(hn::Max(v, hn::Set(d, -1)), hn::Set(d, 1)); };
+  const V16 low = hn::And(sign(first), hn::Set(d, 0xff));
+  return hn::BitCast(I8(), hn::Or(low, hn::ShiftLeft<8>(sign(second))));
+}
+
 /// The verdict on a block of coordinates, and the count of half-errors by it.
 class BlockCount {
  public:
@@ -199,7 +217,7 @@ class BlockVote {
     else
       add_many(block, chunks);
     for (std::size_t c = 0; c < chunks; ++c)
-      count_.set(c, write(sums_[2 * c], sums_[2 * c + 1], block * kBlockChunks + c, present, negative));
+      count_.set(c, write_signs(sums_[2 * c], sums_[2 * c + 1], block * kBlockChunks + c, present, negative));
   }
 
   /// Last voter first: the counts of those are still in the first-level cache.
@@ -263,22 +281,6 @@ class BlockVote {
     }
   }
 
-  /// Writes the verdict on a chunk, the signs of two vectors of sums, and returns it.
-  static V8 write(V16 first, V16 second, std::size_t chunk, std::uint64_t* present, std::uint64_t* negative) {
-    const I16 d;
-    std::array<std::uint8_t, 16> p;  // as StoreMaskBits may write eight bytes, wherever it starts
-    std::array<std::uint8_t, 16> n;
-    hn::StoreMaskBits(d, hn::Ne(first, hn::Zero(d)), p.data());
-    hn::StoreMaskBits(d, hn::Ne(second, hn::Zero(d)), p.data() + kLanes / 8);
-    hn::StoreMaskBits(d, hn::Lt(first, hn::Zero(d)), n.data());
-    hn::StoreMaskBits(d, hn::Lt(second, hn::Zero(d)), n.data() + kLanes / 8);
-    std::memcpy(reinterpret_cast<std::uint8_t*>(present) + chunk * kChunk / 8, p.data(), kChunk / 8);
-    std::memcpy(reinterpret_cast<std::uint8_t*>(negative) + chunk * kChunk / 8, n.data(), kChunk / 8);
-    const auto sign = [d](V16 v) HWY_ATTR { return hn::Min(hn::Max(v, hn::Set(d, -1)), hn::Set(d, 1)); };
-    const V16 low = hn::And(sign(first), hn::Set(d, 0xff));
-    return hn::BitCast(I8(), hn::Or(low, hn::ShiftLeft<8>(sign(second))));
-  }
-
   std::span<const Voter> voters_;
   V16 least_;
   V16 most_;
@@ -300,6 +302,22 @@ void vote_all(std::span<const Voter> voters, std::int16_t clip, std::size_t firs
   }
 }
 
+void fixed_vote_all(std::span<const FixedVoter> voters, std::size_t first, std::size_t last,
+                    std::uint64_t* present, std::uint64_t* negative) {
+  const Signs signs;
+  for (std::size_t chunk = first * kChunks; chunk < last * kChunks; ++chunk) {
+    V16 low = hn::Zero(I16());
+    V16 high = hn::Zero(I16());
+    for (const FixedVoter& voter : voters) {
+      const V8 y = signs.at(voter.ballot, chunk);
+      const V16 weight = hn::Set(I16(), voter.weight);
+      low = hn::Add(low, hn::Mul(first_signs(y), weight));
+      high = hn::Add(high, hn::Mul(second_signs(y), weight));
+    }
+    write_signs(low, high, chunk, present, negative);
+  }
+}
+
 }  // namespace
 
 #endif
@@ -312,10 +330,16 @@ namespace signvote::kernels {
 
 HWY_EXPORT(vote_all);
 HWY_EXPORT(count_all);
+HWY_EXPORT(fixed_vote_all);
 
 void weighted_vote(std::span<const Voter> voters, std::int16_t clip, std::size_t first, std::size_t last,
                    std::uint64_t* present, std::uint64_t* negative, std::int64_t* new_half_errors) noexcept {
   HWY_DYNAMIC_DISPATCH(vote_all)(voters, clip, first, last, present, negative, new_half_errors);
+}
+
+void fixed_vote(std::span<const FixedVoter> voters, std::size_t first, std::size_t last,
+                std::uint64_t* present, std::uint64_t* negative) noexcept {
+  HWY_DYNAMIC_DISPATCH(fixed_vote_all)(voters, first, last, present, negative);
 }
 
 void count_half_errors(std::span<const Voter> voters, const Planes& verdict, std::size_t first,

@@ -186,7 +186,7 @@ const std::vector<TrainOption>& train_options() {
       choice("method",
              "Vote by learnt reliability (it: IT-signSGD; shrink: the same, but learnt from all coordinates, "
              "which is faster) or by plain majority (mv: signSGD-MV)",
-             &C::method, {"it", "mv", "shrink"}),
+             &C::method, {"agree", "it", "mv", "shrink"}),
       optional_numeric<std::uint32_t>("workers", "Number of workers (default: as many as batches, else 15)",
                                       &C::workers, 1, 65536),
       optional_numeric<int>("batch_mode",
@@ -248,7 +248,7 @@ std::string flag(const std::string& option) {
 }
 
 Method TrainConfig::tally_method() const {
-  return method == "mv" ? Method::mv : method == "it" ? Method::it : Method::shrink;
+  return method == "mv" ? Method::mv : method == "it" ? Method::it : method == "shrink" ? Method::shrink : Method::agree;
 }
 
 std::string TrainConfig::method_title() const {

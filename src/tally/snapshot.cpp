@@ -14,11 +14,12 @@
 namespace signvote {
 namespace {
 
-/// The fixed part of a snapshot. After it come rounds_of (u32 each), half_errors (u16 each, worker by
-/// worker), and XXH3 (u64) of all before it. Everything is little-endian, as the machines are.
+/// The fixed part of a snapshot. After it come rounds_of (u32 each), what is known of the whole model (i64
+/// each: the agreement before the last round, and the sums after it), half_errors (u16 each, worker by worker),
+/// and XXH3 (u64) of all before it. Everything is little-endian, as the machines are.
 struct SnapshotHeader {
   std::uint32_t magic = 0x59544756;  // "VGTY"
-  std::uint32_t version = 3;         // 1 was for other weights, 2 without prior_rounds
+  std::uint32_t version = 4;         // 1 was for other weights, 2 without prior_rounds, 3 without sums
   std::uint32_t method = 0;
   std::uint32_t workers = 0;
   std::uint64_t begin = 0;
@@ -28,7 +29,7 @@ struct SnapshotHeader {
   std::uint32_t weighted = 0;
   double clip = 0;
   std::uint32_t prior_rounds = 0;
-  std::uint32_t unused = 0;
+  std::uint32_t sums = 0;  // numbers known of the whole model
 
   std::uint64_t size() const { return end - begin; }
 };
@@ -38,7 +39,8 @@ static_assert(sizeof(SnapshotHeader) == 64);
 struct Part {
   SnapshotHeader header;
   std::vector<std::uint32_t> rounds_of;
-  std::span<const std::byte> counts;  // half_errors, at any address; empty for Method::mv
+  std::vector<std::int64_t> whole;    // what is known of the whole model
+  std::span<const std::byte> counts;  // half_errors, at any address; empty without counts
 
   /// A worker's half_errors on the coordinates [first, last) of the model.
   std::span<const std::byte> counts_of(std::uint32_t worker, std::uint64_t first, std::uint64_t last) const {
@@ -58,13 +60,14 @@ Part read_part(std::span<const std::byte> bytes, const TallyOptions& options) {
                                 header.version, SnapshotHeader{}.version));
   if (header.method != static_cast<std::uint32_t>(options.method) || header.workers != options.workers ||
       header.initial_rounds != options.initial_rounds || header.clip != options.clip ||
-      header.prior_rounds != options.prior_rounds || header.unused != 0)
+      header.prior_rounds != options.prior_rounds)
     throw DataError(
         "the snapshot is of a tally with other options (method, workers, initial rounds, clip or prior "
         "rounds)");
   const std::size_t rounds_bytes = header.workers * sizeof(std::uint32_t);
-  const std::size_t around = sizeof(header) + rounds_bytes + sizeof(std::uint64_t);
-  const bool learns = options.method != Method::mv;
+  const std::size_t whole_bytes = header.sums * sizeof(std::int64_t);
+  const std::size_t around = sizeof(header) + rounds_bytes + whole_bytes + sizeof(std::uint64_t);
+  const bool learns = options.method == Method::it || options.method == Method::shrink;
   // This divides, because a product of numbers from a damaged header might not fit 64 bits.
   const std::size_t row = header.workers * sizeof(std::uint16_t);
   if (header.begin > header.end || bytes.size() < around || (bytes.size() - around) % row != 0 ||
@@ -77,7 +80,9 @@ Part read_part(std::span<const std::byte> bytes, const TallyOptions& options) {
 
   part.rounds_of.resize(header.workers);
   std::memcpy(part.rounds_of.data(), bytes.data() + sizeof(header), rounds_bytes);
-  part.counts = bytes.subspan(sizeof(header) + rounds_bytes, bytes.size() - around);
+  part.whole.resize(header.sums);
+  std::memcpy(part.whole.data(), bytes.data() + sizeof(header) + rounds_bytes, whole_bytes);
+  part.counts = bytes.subspan(sizeof(header) + rounds_bytes + whole_bytes, bytes.size() - around);
   for (std::uint32_t m = 0; m < header.workers; ++m) {
     if (part.rounds_of[m] >= kFullRounds)
       throw DataError("a tally's snapshot is wrong: a worker has too many rounds");
@@ -106,7 +111,7 @@ void check_together(std::vector<Part>& parts, const TallyOptions& options) {
   for (const Part& part : parts) {
     const SnapshotHeader& header = part.header;
     if (header.rounds != parts[0].header.rounds || header.weighted != parts[0].header.weighted ||
-        part.rounds_of != parts[0].rounds_of)
+        part.rounds_of != parts[0].rounds_of || part.whole != parts[0].whole)
       throw DataError(
           fmt::format("snapshots of a tally are not of one round: that of coordinates [{}, {}) "
                       "has seen {} rounds, that of [{}, {}) {}",
@@ -136,15 +141,20 @@ std::vector<std::byte> Tally::snapshot() const {
   header.weighted = weighted_ ? 1 : 0;
   header.clip = options_.clip;
   header.prior_rounds = options_.prior_rounds;
+  std::vector<std::int64_t> whole = agreement_;
+  whole.insert(whole.end(), sums_.begin(), sums_.end());
+  header.sums = static_cast<std::uint32_t>(whole.size());
+  const std::size_t whole_bytes = whole.size() * sizeof(std::int64_t);
   const std::size_t rounds_bytes = rounds_of_.size() * sizeof(std::uint32_t);
   const std::size_t counts_bytes = counts_.empty() ? 0 : options_.workers * size() * sizeof(std::uint16_t);
-  std::vector<std::byte> bytes(sizeof(header) + rounds_bytes + counts_bytes + sizeof(std::uint64_t));
+  std::vector<std::byte> bytes(sizeof(header) + rounds_bytes + whole_bytes + counts_bytes + sizeof(std::uint64_t));
   std::byte* at = bytes.data();
   const auto append = [&at](const void* part, std::size_t length) {
     at = std::copy_n(static_cast<const std::byte*>(part), length, at);
   };
   append(&header, sizeof(header));
   append(rounds_of_.data(), rounds_bytes);
+  append(whole.data(), whole_bytes);
   for (std::uint32_t m = 0; m < options_.workers; ++m) {
     const auto counts = half_errors(m);
     append(counts.data(), counts.size() * sizeof(std::uint16_t));
@@ -158,12 +168,18 @@ void Tally::restore(std::span<const std::span<const std::byte>> parts) {
   std::vector<Part> read;
   for (const std::span<const std::byte> bytes : parts) read.push_back(read_part(bytes, options_));
   check_together(read, options_);
+  const std::vector<std::int64_t>& whole = read[0].whole;
+  const std::size_t known = agreement_.size();
+  if (whole.size() != known && whole.size() != known + pooled().size())
+    throw DataError("a tally's snapshot is wrong: it has too many or too few sums");
 
   rounds_ = read[0].header.rounds;
   weighted_ = read[0].header.weighted != 0;
   rounds_of_ = read[0].rounds_of;
-  sums_.clear();
-  if (!learns()) return;
+  const auto sums = whole.begin() + static_cast<std::ptrdiff_t>(known);
+  agreement_.assign(whole.begin(), sums);
+  sums_.assign(sums, whole.end());
+  if (!counts()) return;
   for (const Part& part : read) {
     const std::uint64_t first = std::max(part.header.begin, options_.begin);
     const std::uint64_t last = std::min(part.header.end, options_.end);

@@ -12,6 +12,7 @@
 #include "kernels/kernels.h"
 #include "kernels/weight.h"
 #include "signvote/error.h"
+#include "tally/agreement.h"
 #include "tally/limits.h"
 
 namespace signvote {
@@ -19,6 +20,12 @@ namespace {
 
 /// Words (of 64 coordinates) that one task decides: 15 workers' counts for them fit the L2 cache.
 constexpr std::size_t kTaskWords = 128;
+
+/// Up to so many workers are compared on all coordinates.
+constexpr std::size_t kComparedWhole = 16;
+
+/// What the magnitudes of agree's weights add up to; rounded, still less than 32,768.
+constexpr double kWeightSum = 32000;
 
 kernels::Planes planes(SignView signs) { return {signs.present().data(), signs.negative().data()}; }
 
@@ -38,9 +45,20 @@ Tally::Tally(const TallyOptions& options, ParallelFor parallel_for)
   if (options.prior_rounds == 0 || options.prior_rounds > kMostPriorRounds)
     throw ConfigError(fmt::format("prior-rounds is {}; it must be between 1 and {}", options.prior_rounds,
                                   kMostPriorRounds));
+  if (options.method == Method::agree && options.workers > Agreement::kMostWorkers)
+    throw ConfigError(fmt::format("the method agree compares all pairs of workers, of which {} are too many; it "
+                                  "takes up to {}: choose shrink",
+                                  options.workers, Agreement::kMostWorkers));
+  if (options.method == Method::agree && options.begin % SignVector::kBits != 0 && options.begin < options.end)
+    throw ConfigError(fmt::format("with the method agree a tally's range must begin at a multiple of {}, not {}",
+                                  SignVector::kBits, options.begin));
   rounds_of_.resize(options.workers);
   totals_.resize(options.workers);
-  if (learns()) counts_.resize(options.workers * blocks());
+  if (counts()) counts_.resize(options.workers * blocks());
+  if (options.method == Method::agree) {
+    round_agreement_.resize(Agreement::numbers(options.workers));
+    agreement_.resize(round_agreement_.size() + 1);
+  }
 }
 
 void Tally::for_ranges(const auto& body) const {
@@ -65,6 +83,11 @@ void Tally::decide(std::span<const std::optional<SignView>> ballots, SignVector&
     if (rounds_of_[m] >= options_.initial_rounds) ++mature;
   }
   ++rounds_;
+  if (options_.method == Method::agree && !sums_.empty()) {
+    const auto known = agreement().state();
+    agreement_.assign(known.begin(), known.end());
+    sums_.clear();
+  }
   if (verdict.size() != size() || present.empty()) verdict.reset(size());
   if (present.empty()) return;
 
@@ -83,8 +106,15 @@ void Tally::decide(std::span<const std::optional<SignView>> ballots, SignVector&
   const auto weighted = static_cast<std::size_t>(unweighted - present.begin());
   std::vector<kernels::Voter> voters;
   std::vector<kernels::Planes> equals;
+  std::vector<kernels::FixedVoter> fixed;
+  if (weigh && options_.method == Method::agree) {
+    const std::span mature_voters(present.data(), weighted);
+    const std::vector<std::int16_t> weights = integer_weights(mature_voters);
+    for (std::size_t i = 0; i < weighted; ++i) fixed.push_back({planes(*ballots[present[i]]), weights[i]});
+  }
   for (const std::uint32_t m : present) {
-    const std::uint32_t rounds = rounds_of_[m] + (pools() ? options_.prior_rounds : 0);
+    const std::uint32_t rounds =
+        rounds_of_[m] + (options_.method == Method::shrink ? options_.prior_rounds : 0);
     voters.push_back({planes(*ballots[m]), counts_of(m), 2.0F * static_cast<float>(rounds), prior(m)});
     equals.push_back(planes(*ballots[m]));
   }
@@ -94,28 +124,86 @@ void Tally::decide(std::span<const std::optional<SignView>> ballots, SignVector&
     std::uint64_t* out_negative = verdict.negative().data();
     std::vector<std::int64_t> more(voters.size());  // half-errors of this round
     const std::span all(voters);
-    if (weigh)
+    if (!fixed.empty())
+      kernels::fixed_vote(fixed, first, last, out_present, out_negative);
+    else if (weigh)
       kernels::weighted_vote(all.first(weighted), clip, first, last, out_present, out_negative, more.data());
     else
       kernels::majority(equals, first, last, out_present, out_negative);
-    if (!learns()) return;
+    if (!counts()) return;
     kernels::count_half_errors(all.subspan(weighted), planes(verdict), first, last, more.data() + weighted);
     const std::size_t past_the_end = last * SignVector::kBits - std::min(size(), last * SignVector::kBits);
     for (std::size_t i = 0; i < present.size(); ++i)
       std::atomic_ref(totals_[present[i]])
           .fetch_add(more[i] - static_cast<std::int64_t>(past_the_end), std::memory_order_relaxed);
   });
+  if (options_.method == Method::agree) compare(present, ballots);
   for (const std::uint32_t m : present) {
     ++rounds_of_[m];
     halve_if_full(m);
   }
+  sums_ = pooled();
+}
+
+/// The work grows with the square of the workers. So where there are many, only some blocks of coordinates are
+/// compared: those of the whole model, wherever its ranges are cut.
+void Tally::compare(std::span<const std::uint32_t> present,
+                    std::span<const std::optional<SignView>> ballots) {
+  const std::size_t stride = (options_.workers + kComparedWhole - 1) / kComparedWhole;
+  std::vector<kernels::Planes> all;
+  for (const std::uint32_t m : present) all.push_back(planes(*ballots[m]));
+  std::vector<std::uint32_t> order(present.begin(), present.end());
+  std::ranges::fill(round_agreement_, 0);
+  const std::size_t before = options_.begin / SignVector::kBits;  // words of the model before this range
+  for_ranges([&](std::size_t first, std::size_t last) {
+    std::vector<kernels::PairCount> pairs(all.size() * (all.size() - 1) / 2);
+    for (std::size_t word = first; word < last;) {
+      const std::size_t block = (before + word) / kBlockWords;
+      const std::size_t end = stride == 1 ? last : std::min(last, (block + 1) * kBlockWords - before);
+      if (block % stride == 0) kernels::count_agreement(all, word, end, pairs.data());
+      word = end;
+    }
+    for (std::size_t i = 1, at = 0; i < order.size(); ++i)
+      for (std::size_t j = 0; j < i; ++j, ++at) {
+        const std::size_t high = std::max(order[i], order[j]);
+        std::int64_t* number = &round_agreement_[2 * (high * (high - 1) / 2 + std::min(order[i], order[j]))];
+        std::atomic_ref(number[0]).fetch_add(pairs[at].both, std::memory_order_relaxed);
+        std::atomic_ref(number[1]).fetch_add(pairs[at].agreement, std::memory_order_relaxed);
+      }
+  });
+}
+
+/// With the last round.
+Agreement Tally::agreement() const {
+  Agreement result(options_.workers);
+  result.set_state(agreement_);
+  if (!sums_.empty()) result.add(sums_);
+  return result;
+}
+
+std::vector<double> Tally::worker_weights() const {
+  if (options_.method != Method::agree) return {};
+  std::vector<double> weights = agreement().correctness(options_.prior_rounds);
+  for (double& weight : weights) weight = Agreement::weight(weight, options_.clip);
+  return weights;
+}
+
+/// In a unit so small that sixteen bits just hold their sum.
+std::vector<std::int16_t> Tally::integer_weights(std::span<const std::uint32_t> voters) const {
+  const std::vector<double> weights = worker_weights();
+  double sum = 0;
+  for (const std::uint32_t m : voters) sum += std::abs(weights[m]);
+  std::vector<std::int16_t> result;
+  for (const std::uint32_t m : voters)
+    result.push_back(sum > 0 ? static_cast<std::int16_t>(std::floor(weights[m] * (kWeightSum / sum) + 0.5)) : 1);
+  return result;
 }
 
 void Tally::halve_if_full(std::uint32_t worker) {
   if (rounds_of_[worker] < kFullRounds) return;
   // Rounds are rounded up and counts down, so that no count exceeds twice the rounds.
   rounds_of_[worker] -= rounds_of_[worker] / 2;
-  if (learns())
+  if (counts())
     for_ranges([&](std::size_t first, std::size_t last) {
       for (std::size_t b = first / kBlockWords; b * kBlockWords < last; ++b)
         for (std::uint16_t& count : counts_[b * options_.workers + worker].half_errors) count /= 2;
@@ -127,8 +215,14 @@ void Tally::forget(std::uint32_t worker) {
   assert(worker < options_.workers);
   rounds_of_[worker] = 0;
   totals_[worker] = 0;
-  if (!sums_.empty()) sums_[worker] = 0;
-  if (learns())
+  if (options_.method == Method::shrink && !sums_.empty()) sums_[worker] = 0;
+  if (options_.method == Method::agree) {
+    Agreement known = agreement();
+    known.forget(worker);
+    agreement_.assign(known.state().begin(), known.state().end());
+    sums_.clear();
+  }
+  if (counts())
     for (std::size_t b = 0; b < blocks(); ++b) counts_[b * options_.workers + worker] = {};
 }
 
@@ -140,7 +234,7 @@ void Tally::sum_up(std::uint32_t worker) {
 std::vector<std::uint16_t> Tally::half_errors(std::uint32_t worker) const {
   assert(worker < options_.workers);
   std::vector<std::uint16_t> all;
-  if (!learns()) return all;
+  if (!counts()) return all;
   all.reserve(blocks() * kernels::kBlockCounts);
   for (std::size_t b = 0; b < blocks(); ++b) {
     const auto& block = counts_[b * options_.workers + worker].half_errors;
@@ -156,11 +250,12 @@ std::int64_t Tally::total_half_errors(std::uint32_t worker) const {
 }
 
 std::vector<std::int64_t> Tally::total_half_errors() const {
-  return learns() ? totals_ : std::vector<std::int64_t>();
+  return counts() ? totals_ : std::vector<std::int64_t>();
 }
 
 std::vector<std::int64_t> Tally::pooled() const {
-  if (!pools()) return {};
+  if (options_.method == Method::agree) return round_agreement_;
+  if (options_.method != Method::shrink) return {};
   std::vector<std::int64_t> own = totals_;
   own.push_back(static_cast<std::int64_t>(size()));
   return own;
@@ -169,8 +264,11 @@ std::vector<std::int64_t> Tally::pooled() const {
 void Tally::set_pooled(std::vector<std::int64_t> sums) {
   const std::vector<std::int64_t> own = pooled();
   bool possible = sums.size() == own.size();
+  if (options_.method == Method::agree)
+    for (std::size_t i = 0; possible && i < own.size(); i += 2)
+      possible = sums[i] >= own[i] && std::abs(sums[i + 1] - own[i + 1]) <= sums[i] - own[i];
   // What the other ranges add is at least nothing, and at most two half-errors a round and coordinate.
-  for (std::size_t m = 0; possible && m + 1 < own.size(); ++m) {
+  for (std::size_t m = 0; possible && options_.method == Method::shrink && m + 1 < own.size(); ++m) {
     const auto others = static_cast<double>(sums.back()) - static_cast<double>(own.back());
     const auto more = static_cast<double>(sums[m]) - static_cast<double>(own[m]);
     possible = more >= 0 && more <= 2.0 * rounds_of_[m] * others;
@@ -182,11 +280,9 @@ void Tally::set_pooled(std::vector<std::int64_t> sums) {
 /// In IEEE's double precision, each step exactly rounded: the same everywhere.
 float Tally::prior(std::uint32_t worker) const {
   assert(worker < options_.workers);
-  if (!pools() || rounds_of_[worker] == 0) return 0;
-  const std::int64_t half_errors = sums_.empty() ? totals_[worker] : sums_[worker];
-  const double coordinates = sums_.empty() ? static_cast<double>(size()) : static_cast<double>(sums_.back());
-  if (coordinates == 0) return 0;
-  const double rate = static_cast<double>(half_errors) / (2.0 * rounds_of_[worker] * coordinates);
+  if (options_.method != Method::shrink || rounds_of_[worker] == 0 || sums_.back() == 0) return 0;
+  const double rate = static_cast<double>(sums_[worker]) /
+                      (2.0 * rounds_of_[worker] * static_cast<double>(sums_.back()));
   return static_cast<float>(std::floor(2.0 * options_.prior_rounds * rate * kPriorUnits + 0.5)) / kPriorUnits;
 }
 

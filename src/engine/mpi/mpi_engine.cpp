@@ -85,9 +85,7 @@ class MpiEngine : public Engine {
     saved_round_ = state->progress.rounds;
   }
 
-  /// The first round needs what all shards pool, new or restored. All ranks are here.
   void start() override {
-    if (!tally_.pooled().empty()) tally_.set_pooled(sum_over_ranks(tally_.pooled()));
     if (leads()) remove_parts(options_.folder, saved_shards_, saved_round_);
   }
 
