@@ -62,11 +62,8 @@ std::string misfit(Net& net, const StateDict& state) {
   return {};
 }
 
-LabelledImages shape_of(const std::string& dataset) {
-  LabelledImages shape;
-  shape.channels = dataset == "mnist" ? 1 : 3;
-  shape.height = shape.width = dataset == "mnist" ? 28 : 32;
-  return shape;
+Shape shape_of(const std::string& dataset) {
+  return dataset == "mnist" ? Shape{1, 28, 28} : Shape{3, 32, 32};
 }
 
 }  // namespace
@@ -74,7 +71,8 @@ LabelledImages shape_of(const std::string& dataset) {
 void save_model(Net& net, const std::filesystem::path& path) {
   State state;
   // Cloned, because a view would be saved with the whole buffer behind it.
-  for (const auto& tensor : tensors_of(net)) state.insert(tensor.key(), tensor.value().detach().clone());
+  for (const auto& tensor : tensors_of(net))
+    state.insert(tensor.key(), tensor.value().detach().clone(torch::MemoryFormat::Contiguous));
   const std::vector<char> bytes = torch::pickle_save(state);
   write_file_atomically(path, std::as_bytes(std::span(bytes)));
 }
@@ -97,8 +95,10 @@ ModelKind identify_model(const std::filesystem::path& path) {
   for (const char* model : kModelNames)
     for (const char* dataset : kDatasetNames)
       if (misfit(*make_net(model, shape_of(dataset), 10, 0), file.state).empty()) return {model, dataset};
-  throw DataError(
-      fmt::format("'{}' fits none of signvote's models ({})", path.string(), fmt::join(kModelNames, ", ")));
+  throw DataError(fmt::format(
+      "'{}' fits none of signvote's models ({}); if it is of a run with a model of its own, give the "
+      "run's folder",
+      path.string(), fmt::join(kModelNames, ", ")));
 }
 
 }  // namespace signvote

@@ -75,6 +75,19 @@ class Worker {
   void prepare(const JoinedRun& run) {
     parse_config(run.settings, "the server's settings", config_);
     config_.data = options_.data;
+    if (!is_dataset_name(config_.dataset) && config_.data.empty())
+      throw ConfigError(
+          fmt::format("the server trains on a data set that signvote does not know, {}; give this worker its "
+                      "copy with --data",
+                      config_.dataset));
+    if (config_.has_own_model()) {
+      if (options_.model.empty())
+        throw ConfigError(fmt::format(
+            "the server trains a model that signvote does not know; give this worker the file with the "
+            "SHA-256 {} with --model",
+            config_.model_file_sha256));
+      config_.model = options_.model;
+    }
     config_.threads = options_.threads;
     config_.out = "unused";
     resolve(config_);
@@ -82,7 +95,7 @@ class Worker {
     if (worker_ >= *config_.workers)
       throw EngineError(
           fmt::format("the server gave this worker the number {} of {}", worker_, *config_.workers));
-    dataset_ = load_dataset(config_.dataset, config_.data_folder());
+    dataset_ = config_.load_data();
     learner_ = std::make_unique<Learner>(config_, dataset_, std::vector{worker_}, hooks_.warn);
     if (run.parameters != learner_->replicas().size())
       throw EngineError(fmt::format(
@@ -96,7 +109,8 @@ class Worker {
           fmt::format("--batch is {}, but worker {} holds only {} samples", batch_, worker_, share));
     learner_->set_batch(worker_, batch_);
     say(fmt::format("worker {} of {}: {} on {} with {} samples a round of {}, {} rounds", worker_,
-                    *config_.workers, config_.model, config_.dataset,
+                    *config_.workers, std::filesystem::path(config_.model).filename().string(),
+                    config_.dataset,
                     options_.round_seconds > 0 ? fmt::format("what fits {} s", options_.round_seconds)
                                                : fmt::format("{}", batch_),
                     share, run.rounds));
@@ -127,7 +141,7 @@ class Worker {
   void report(std::uint64_t rounds) const {
     const std::uint64_t round = session_.round();
     if (hooks_.progress)
-      hooks_.progress({{}, round, rounds, std::nullopt, loss_, round % config_.eval_every == 0});
+      hooks_.progress({{}, round, rounds, std::nullopt, loss_, round % config_.eval_every == 0, std::nullopt});
   }
 
   const WorkerOptions& options_;

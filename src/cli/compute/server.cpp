@@ -27,7 +27,7 @@ int run_server(const ServerCommand& command) {
   options.metrics_port = command.metrics_port;
 
   const TrainConfig& config = command.config;
-  const Dataset dataset = load_dataset(config.dataset, config.data_folder());
+  const Dataset dataset = config.load_data();
   check_batches(config, dataset);
   make_folder(config.out);
   const TrainHooks hooks = logging_hooks();

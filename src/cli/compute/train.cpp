@@ -46,7 +46,7 @@ int train_in_group(const TrainConfig& config, bool resume, const Group& group,
       throw ConfigError(
           fmt::format("'{}' has finished its {} rounds; give --rounds with a larger number to go on",
                       config.out, config.rounds));
-    dataset = load_dataset(config.dataset, config.data_folder());
+    dataset = config.load_data();
     check_batches(config, dataset);
   });
   compare_settings(config, group);

@@ -36,6 +36,7 @@ int run_worker(const WorkerCommand& command) {
   options.session.program = fmt::format("signvote {}", SIGNVOTE_VERSION);
   options.session.name = command.name;
   options.data = command.data;
+  options.model = command.model;
   options.threads = command.threads;
   options.batch = command.batch;
   options.round_seconds = command.round_seconds;
