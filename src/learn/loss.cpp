@@ -17,14 +17,14 @@ std::string text_of(torch::IntArrayRef sizes) { return fmt::format("({})", fmt::
 /// The last line of an error that torch throws, which may be followed by a trace of C++ calls and is preceded
 /// by a trace of the network's own.
 std::string reason(const std::string& what) {
-  std::string best;
-  std::string_view rest = what.substr(0, what.find("\nException raised from "));
+  std::string_view best;
+  std::string_view rest = std::string_view(what).substr(0, what.find("\nException raised from "));
   while (!rest.empty()) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());
     if (rest.substr(0, end).find_first_not_of(' ') != std::string_view::npos) best = rest.substr(0, end);
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
-  return one_line(without_controls(best));
+  return one_line(without_controls(std::string(best)));
 }
 
 }  // namespace

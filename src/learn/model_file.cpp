@@ -40,7 +40,21 @@ ModelFile read_model_file(const std::filesystem::path& path) {
 }
 
 torch::ScalarType torch_type(ElementType type) {
-  return type == ElementType::float32 ? torch::kFloat32 : torch::kInt64;
+  switch (type) {
+    case ElementType::float32:
+      return torch::kFloat32;
+    case ElementType::float64:
+      return torch::kFloat64;
+    case ElementType::int64:
+      return torch::kInt64;
+    case ElementType::int32:
+      return torch::kInt32;
+    case ElementType::uint8:
+      return torch::kUInt8;
+    case ElementType::boolean:
+      return torch::kBool;
+  }
+  return torch::kFloat32;
 }
 
 /// The first thing in the state that does not fit the network; empty if all fits.
@@ -85,8 +99,10 @@ void load_model(Net& net, const std::filesystem::path& path) {
   for (auto& tensor : tensors_of(net)) {
     const StoredTensor& stored = file.state.at(tensor.key());
     // from_blob takes no const pointer, but nothing writes through it.
-    tensor.value().copy_(
-        torch::from_blob(const_cast<std::byte*>(stored.bytes.data()), stored.shape, torch_type(stored.type)));
+    // A bool is read as a byte, because another value than 0 and 1 would be undefined.
+    const torch::ScalarType type =
+        stored.type == ElementType::boolean ? torch::kUInt8 : torch_type(stored.type);
+    tensor.value().copy_(torch::from_blob(const_cast<std::byte*>(stored.bytes.data()), stored.shape, type));
   }
 }
 

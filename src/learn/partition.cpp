@@ -31,7 +31,7 @@ Rule parse(const std::string& text) {
   const double number = parse_number<double>(text.substr(colon + 1)).value_or(0);
   if (name == "labels") {
     if (!(number >= 1) || number != std::floor(number))
-      throw ConfigError(fmt::format("--partition is '{}'; K must be a whole number from 1 on", text));
+      throw ConfigError(fmt::format("--partition is '{}'; K must be a whole number, 1 or more", text));
     return {Rule::labels, number};
   }
   if (!(number > 0 && number <= 1e6))

@@ -32,6 +32,12 @@ Loss checked_loss(const TrainConfig& config, const Dataset& dataset, Net& net) {
   return loss;
 }
 
+void check_network(const TrainConfig& config, const Dataset& dataset) {
+  if (!config.has_own_model() && is_dataset_name(config.dataset)) return;
+  Replicas replicas = make_replicas(config, dataset, 1);
+  checked_loss(config, dataset, replicas.net(0));
+}
+
 void keep_model_file(const TrainConfig& config) {
   const std::filesystem::path copy = std::filesystem::path(config.out) / kModelCopy;
   if (config.has_own_model() && !std::filesystem::exists(copy))

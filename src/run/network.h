@@ -17,6 +17,9 @@ Replicas make_replicas(const TrainConfig& config, const Dataset& dataset, std::s
 /// The run's loss. Throws if the network cannot be trained with it on this data set.
 Loss checked_loss(const TrainConfig& config, const Dataset& dataset, Net& net);
 
+/// Throws if the run cannot train its network on this data set. To be called before its folder is made.
+void check_network(const TrainConfig& config, const Dataset& dataset);
+
 /// Keeps a copy of the user's model file in the run's folder, if it is not there yet.
 void keep_model_file(const TrainConfig& config);
 

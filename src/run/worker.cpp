@@ -141,7 +141,7 @@ class Worker {
   void report(std::uint64_t rounds) const {
     const std::uint64_t round = session_.round();
     if (hooks_.progress)
-      hooks_.progress({{}, round, rounds, std::nullopt, loss_, round % config_.eval_every == 0, std::nullopt});
+      hooks_.progress({{}, round, rounds, std::nullopt, loss_, round % config_.eval_every == 0});
   }
 
   const WorkerOptions& options_;

@@ -65,9 +65,9 @@ int run_eval(const EvalCommand& command) {
   use_one_torch_thread();
   ThreadPool pool(config.thread_count(), use_one_torch_thread);
   Replicas replicas = make_replicas(config, dataset, pool.size());
+  const Loss loss = checked_loss(config, dataset, replicas.net(0));
   for (std::size_t i = 0; i < replicas.count(); ++i) load_model(replicas.net(i), command.file);
-  const Evaluation evaluation =
-      evaluate(dataset, replicas, pool, checked_loss(config, dataset, replicas.net(0)));
+  const Evaluation evaluation = evaluate(dataset, replicas, pool, loss);
   const std::string sha256 = sha256_hex(std::as_bytes(replicas.parameters()));
   (command.json ? print_json : print_table)(config, evaluation, sha256);
   return 0;

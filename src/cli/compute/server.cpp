@@ -9,6 +9,7 @@
 #include "cli/compute/commands.h"
 #include "cli/compute/hooks.h"
 #include "learn/dataset.h"
+#include "run/network.h"
 #include "run/record.h"
 
 namespace signvote::cli {
@@ -29,6 +30,7 @@ int run_server(const ServerCommand& command) {
   const TrainConfig& config = command.config;
   const Dataset dataset = config.load_data();
   check_batches(config, dataset);
+  check_network(config, dataset);
   make_folder(config.out);
   const TrainHooks hooks = logging_hooks();
   if (command.tls && !command.tls->warning().empty()) hooks.warn(command.tls->warning());

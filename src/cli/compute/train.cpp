@@ -11,6 +11,7 @@
 #include "cli/compute/ranks.h"
 #include "learn/dataset.h"
 #include "run/mpi.h"
+#include "run/network.h"
 #include "run/record.h"
 #include "signvote/error.h"
 
@@ -48,6 +49,7 @@ int train_in_group(const TrainConfig& config, bool resume, const Group& group,
                       config.out, config.rounds));
     dataset = config.load_data();
     check_batches(config, dataset);
+    check_network(config, dataset);
   });
   compare_settings(config, group);
   on_all_ranks(group, [&] {  // only now, because a run that cannot begin on some rank leaves no folder
