@@ -135,10 +135,12 @@ Samples load_cifar10(const fs::path& folder, std::span<const char* const> files)
 Samples parse_mnist(const NamedBytes& images, const NamedBytes& labels) {
   check_magic(images, kIdxImages);
   check_magic(labels, kIdxLabels);
+  if (images.bytes.size() >= 16)
+    if (const auto height = big_endian(images.bytes, 2), width = big_endian(images.bytes, 3);
+        height != kMnistSide || width != kMnistSide)
+      refuse(images.path,
+             fmt::format("has images of {} x {} pixels, not {} x {}", height, width, kMnistSide, kMnistSide));
   Samples parsed = parse_idx(images, labels);
-  if (parsed.shape != Shape{1, kMnistSide, kMnistSide})
-    refuse(images.path, fmt::format("has images of {} x {} pixels, not {} x {}", parsed.shape[1],
-                                    parsed.shape[2], kMnistSide, kMnistSide));
   for (std::size_t i = 0; i < parsed.labels.size(); ++i)
     checked_label(static_cast<std::byte>(parsed.labels[i]), labels.path, i);
   return parsed;

@@ -120,7 +120,7 @@ Shares partition(const std::string& rule, std::size_t samples, std::span<const s
   assert(workers > 0);
   const Rule parsed = parse(rule);
   const bool by_class = parsed.kind == Rule::labels || parsed.kind == Rule::dirichlet;
-  if (by_class && labels.empty())
+  if (by_class && labels.size() != samples)
     throw ConfigError(fmt::format(
         "--partition is '{}', but y of this data set is not a class for each sample; take iid or shared",
         rule));

@@ -74,7 +74,7 @@ class Usage(Case):
         self.refuse_train(
             [
                 ([f"--{name}", "other"], f"--{name} is 'other'; take ")
-                for name in ("dataset", "model", "method", "engine")
+                for name in ("method", "engine", "loss")
             ]
         )
         self.refuse_train(

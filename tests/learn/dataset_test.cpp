@@ -268,7 +268,7 @@ TEST(Dataset, loads_cifar10_from_the_folder_or_its_subfolder) {
 
 TEST(Dataset, errors_name_the_file_and_the_remedy) {
   const TemporaryFolder folder;
-  EXPECT_THROW(load_dataset("imagenet", folder.path()), ConfigError);
+  EXPECT_THROW(load_dataset("imagenet", folder.path()), DataError);
   const auto load = [&](const std::string& name, const fs::path& from) {
     const std::string error = refusal([&] { load_dataset(name, from); });
     EXPECT_NE(error.find("`signvote data fetch " + name + "`"), std::string::npos) << error;

@@ -22,6 +22,7 @@ constexpr std::uint64_t kModelSeed = 3;
 
 Dataset small_dataset(std::size_t channels, std::size_t side, std::size_t count = 300) {
   Dataset dataset;
+  dataset.classes = 10;
   dataset.mean = {0.5F, 0.5F, 0.5F};
   dataset.deviation = {0.25F, 0.25F, 0.25F};
   Samples& train = dataset.train;

@@ -48,6 +48,7 @@ Samples random_images(std::size_t channels, std::size_t side, std::size_t count,
 
 Dataset random_dataset(std::size_t channels, std::size_t side, std::size_t train, std::size_t test) {
   Dataset dataset;
+  dataset.classes = 10;
   dataset.mean = {0.4F, 0.5F, 0.6F};
   dataset.deviation = {0.2F, 0.25F, 0.3F};
   dataset.train = random_images(channels, side, train, 1);
