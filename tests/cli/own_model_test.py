@@ -129,9 +129,7 @@ class Guide(OwnCase):
             + "/usr/bin/python3 after.py\n"
             + shell[1]
         )
-        result = run_session(
-            ["bash", "-e", "typed.sh"], timeout=TIMEOUT, cwd=self.folder, env=ENVIRONMENT
-        )
+        result = run_session(["bash", "-e", "typed.sh"], timeout=TIMEOUT, cwd=self.folder, env=ENVIRONMENT)
         self.assertEqual(result.returncode, 0, result.stderr)
         hashes = re.findall(r'"model_sha256": "([0-9a-f]{64})"', result.stdout)
         self.assertEqual((len(hashes), len(set(hashes))), (3, 1), result.stdout + result.stderr)

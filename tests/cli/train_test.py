@@ -130,7 +130,9 @@ class RunFolder(Case):
             "loss": "cross-entropy",
             "out": str(self.folder / "run"),
         }
-        self.assertEqual(shown - own, {key.replace("_", "-") for key in keys} | {"batch-mode", "context", "model-file-sha256"})
+        self.assertEqual(
+            shown - own, {key.replace("_", "-") for key in keys} | {"batch-mode", "context", "model-file-sha256"}
+        )
 
         file = self.folder / "all.toml"
         file.write_text("".join(f"{key} = {value!r}\n" for key, value in keys.items()))
