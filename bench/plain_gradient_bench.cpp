@@ -37,9 +37,8 @@ int main(int argc, char** argv) {
   const torch::Tensor labels = torch::randint(10, {batch}, torch::kInt64);
 
   torch::nn::Sequential cnn = bench::usual_cnn();
-  LabelledImages shape;
-  shape.channels = static_cast<std::size_t>(channels);
-  shape.height = shape.width = static_cast<std::size_t>(side);
+  const auto pixels = static_cast<std::size_t>(side);
+  const Shape shape = {static_cast<std::size_t>(channels), pixels, pixels};
   const std::shared_ptr<Net> net = model == "cnn" ? nullptr : make_net(model, shape, 10, 1);
   const std::vector<torch::Tensor> parameters = net ? net->parameters() : cnn->parameters();
 

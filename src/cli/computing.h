@@ -49,7 +49,8 @@ struct WorkerCommand {
   std::string connect;                 // HOST:PORT
   std::optional<TlsFiles> tls;         // none: without TLS
   std::string name;                    // only without TLS; else the certificate's
-  std::string data;                    // the data set's folder; empty: the cache
+  std::string data;                    // the data set's folder or text; empty: the cache
+  std::string model;                   // the model file, if the server's run trains one
   std::string state;                   // folder of what it remembers; empty: nowhere
   std::uint32_t threads = 0;           // 0: one per core
   std::optional<std::uint32_t> batch;  // samples a round; none: as the run's settings say

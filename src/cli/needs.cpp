@@ -23,7 +23,8 @@ constexpr std::size_t kNetworkThreads = 24;
 
 /// Of a process that trains this, with so many of its workers.
 Needs needs_of(const TrainConfig& config, std::size_t workers) {
-  const std::size_t data = config.dataset == "mnist" ? 120 : 400;  // the files, and the images from them
+  // The files, and the samples from them. Of a data set that is not known, at least so much.
+  const std::size_t data = config.dataset == "cifar10" ? 400 : 120;
   const std::size_t threads = config.thread_count();
   return {threads, kFiles, kProgram + data + threads * kThread + workers * kWorker};
 }

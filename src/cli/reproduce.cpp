@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/settings_flags.h"
+#include "signvote/error.h"
 
 namespace signvote::cli {
 namespace {
@@ -31,8 +32,13 @@ struct Figure1Flags {
       command.base.eval_every = 100;
     }
     settings.apply_to(command.base);
+    if (command.base.loss == "mse")
+      throw ConfigError("figure1 shows accuracies, which there are none of with --loss mse");
     TrainConfig cell = command.base;
     resolve(cell);  // every cell is resolved by itself; here, errors are found at once
+    command.base.dataset = cell.dataset;
+    command.base.data = cell.data;
+    command.base.model = cell.model;
     if (out.empty()) command.out = "runs/figure1-" + command.base.dataset;
     std::ranges::sort(command.batch_modes);
     const auto repeated = std::ranges::unique(command.batch_modes);

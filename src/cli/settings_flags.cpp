@@ -38,6 +38,14 @@ void SettingsFlags::apply_to(TrainConfig& config) const {
     config.batches.clear();
     config.workers.reset();
   }
+  // The same for a model, and a data set, and what the file says of them.
+  for (const auto& [option, text] : given) {
+    if (option->name == "model") config.model_file_sha256.clear();
+    if (option->name == "dataset" && !(is_dataset_name(text) && is_dataset_name(config.dataset))) {
+      config.data.clear();
+      config.context.reset();
+    }
+  }
   for (const auto& [option, text] : given) option->set(config, text);
 }
 

@@ -60,7 +60,8 @@ void add_train(CLI::App& app, const Computing& computing, Action& action) {
       "--out runs/it\n"
       "  signvote train --batches 14x4,904 --partition dirichlet:0.3 --seed 7\n"
       "  signvote train --config runs/it/config.toml --seed 1 --out runs/it-seed1\n"
-      "  signvote train --resume runs/it --rounds 600\n\n"
+      "  signvote train --resume runs/it --rounds 600\n"
+      "  signvote train --model net.pt --dataset my_arrays --batches 8,120     (see docs/own_model.md)\n\n"
       "Every setting is also a key of the TOML file: --initial-rounds 50 is initial_rounds = 50.");
   flags->settings.add_config_file_to(*train);
   train

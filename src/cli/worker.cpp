@@ -20,6 +20,7 @@ struct WorkerFlags {
   std::string connect{};
   std::string name{};
   std::string data{};
+  std::string model{};
   std::string state{};
   std::uint32_t threads = 0;
   std::string batch{};
@@ -40,6 +41,7 @@ struct WorkerFlags {
     command.connect = connect;
     command.name = name;
     command.data = data;
+    command.model = model;
     command.state = state;
     command.threads = threads;
     read_batch(command);
@@ -78,7 +80,10 @@ void add_worker(CLI::App& app, const Computing& computing, Action& action) {
       ->add_option("--name", flags->name,
                    "This worker's name, with --insecure; otherwise its certificate tells it")
       ->type_name("NAME");
-  worker->add_option("--data", flags->data, "Folder of the data set's files [the cache]")->type_name("DIR");
+  worker->add_option("--data", flags->data, "Folder of the data set's files, or a text [the cache]")
+      ->type_name("DIR|FILE");
+  worker->add_option("--model", flags->model, "The model file, if the server trains one of its user's own")
+      ->type_name("FILE.pt");
   worker
       ->add_option("--state", flags->state,
                    "Folder in which the worker keeps its momentum, so that it goes on exactly after a kill "

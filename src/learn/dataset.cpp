@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 
 #include "base/files.h"
+#include "learn/own_dataset.h"
 #include "signvote/error.h"
 
 namespace signvote {
@@ -19,10 +21,11 @@ constexpr std::size_t kCifarSide = 32;
 constexpr std::size_t kCifarPixels = 3 * kCifarSide * kCifarSide;
 constexpr std::size_t kCifarRecord = 1 + kCifarPixels;  // the label, then the red, green and blue planes
 
-// IDX has two zero bytes, the type of an entry (8: a byte) and the number of dimensions, then each
-// dimension as a big-endian uint32, then the entries.
+// IDX has two zero bytes, the type of an entry and the number of dimensions, then each dimension as a
+// big-endian uint32, then the entries, also big-endian.
 constexpr std::uint32_t kIdxImages = 0x00000803;
 constexpr std::uint32_t kIdxLabels = 0x00000801;
+constexpr unsigned kIdxByte = 0x08, kIdxInt = 0x0C, kIdxFloat = 0x0D;
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& what) {
   throw DataError(fmt::format("'{}' {}", path.string(), what));
@@ -43,48 +46,65 @@ void check_length(const NamedBytes& file, std::uint64_t expected) {
            fmt::format("is too long: {} bytes where its header says {}", file.bytes.size(), expected));
 }
 
-// The entries of an IDX file with this `magic`. Its first dimension is their number, and the others must be
-// `item`.
-std::span<const std::byte> idx_entries(const NamedBytes& file, std::uint32_t magic,
-                                       std::span<const std::size_t> item) {
-  const bool images = magic == kIdxImages;
-  const std::size_t header = 4 * (2 + item.size());
-  if (file.bytes.size() >= 4 && big_endian(file.bytes, 0) != magic) {
-    const std::uint32_t found = big_endian(file.bytes, 0);
-    if (found == (images ? kIdxLabels : kIdxImages))
-      refuse(file.path, images ? "is a label file where an image file was expected"
-                               : "is an image file where a label file was expected");
-    refuse(file.path, fmt::format("is not an IDX file of {}: it begins with {:08x}, not {:08x}",
-                                  images ? "images" : "labels", found, magic));
-  }
+struct IdxArray {
+  unsigned type = 0;
+  Shape shape{};
+  std::span<const std::byte> entries{};
+};
+
+IdxArray read_idx(const NamedBytes& file) {
+  if (file.bytes.size() < 4) refuse(file.path, fmt::format("is truncated: {} bytes", file.bytes.size()));
+  const std::uint32_t magic = big_endian(file.bytes, 0);
+  IdxArray array;
+  array.type = magic >> 8;
+  const std::size_t dimensions = magic & 0xFF;
+  if (array.type != kIdxByte && array.type != kIdxInt && array.type != kIdxFloat)
+    refuse(file.path,
+           fmt::format("is not an IDX file of bytes, int32 or float32: it begins with {:08x}", magic));
+  if (dimensions < 1 || dimensions > 8)
+    refuse(file.path, fmt::format("has {} dimensions; 1 to 8 can be used", dimensions));
+  const std::size_t header = 4 * (1 + dimensions);
   if (file.bytes.size() < header)
     refuse(file.path,
            fmt::format("is truncated: {} bytes, and its header has {}", file.bytes.size(), header));
-  std::uint64_t expected = big_endian(file.bytes, 1);  // cannot overflow, because it is below 2^32 * 28 * 28
-  if (expected == 0) refuse(file.path, "is empty: its header says 0 entries");
-  for (std::size_t i = 0; i < item.size(); ++i) {
-    if (big_endian(file.bytes, 2 + i) != item[i])
-      refuse(file.path, fmt::format("has images of {} x {} pixels, not {} x {}", big_endian(file.bytes, 2),
-                                    big_endian(file.bytes, 3), item[0], item[1]));
-    expected *= item[i];
+  std::uint64_t expected = array.type == kIdxByte ? 1 : 4;
+  for (std::size_t i = 0; i < dimensions; ++i) {
+    array.shape.push_back(big_endian(file.bytes, 1 + i));
+    if (array.shape.back() == 0)
+      refuse(file.path, i == 0 ? "is empty: its header says 0 entries" : "has entries of no elements");
+    if (expected > UINT64_MAX / 2 / array.shape.back()) refuse(file.path, "has a header that is too large");
+    expected *= array.shape.back();
   }
   check_length(file, header + expected);
-  return file.bytes.subspan(header);
+  array.entries = file.bytes.subspan(header);
+  return array;
 }
 
-std::uint8_t checked_label(std::byte byte, const fs::path& path, std::size_t index) {
-  const auto label = std::to_integer<std::uint8_t>(byte);
-  if (label >= kClasses)
+/// Refuses what is no IDX file of this kind, in the words of MNIST.
+void check_magic(const NamedBytes& file, std::uint32_t magic) {
+  if (file.bytes.size() < 4 || big_endian(file.bytes, 0) == magic) return;
+  const std::uint32_t found = big_endian(file.bytes, 0);
+  const bool images = magic == kIdxImages;
+  if (found == (images ? kIdxLabels : kIdxImages))
+    refuse(file.path, images ? "is a label file where an image file was expected"
+                             : "is an image file where a label file was expected");
+  refuse(file.path, fmt::format("is not an IDX file of {}: it begins with {:08x}, not {:08x}",
+                                images ? "images" : "labels", found, magic));
+}
+
+std::int64_t checked_label(std::byte byte, const fs::path& path, std::size_t index) {
+  const auto label = std::to_integer<std::int64_t>(byte);
+  if (label >= static_cast<std::int64_t>(kClasses))
     refuse(path, fmt::format("has the label {} at image {}; labels are 0 to 9", label, index));
   return label;
 }
 
-void append_pixels(std::span<const std::byte> bytes, std::vector<std::uint8_t>& pixels) {
-  const auto* begin = reinterpret_cast<const std::uint8_t*>(bytes.data());
-  pixels.insert(pixels.end(), begin, begin + bytes.size());
+void append_bytes(std::span<const std::byte> from, std::vector<std::uint8_t>& bytes) {
+  const auto* begin = reinterpret_cast<const std::uint8_t*>(from.data());
+  bytes.insert(bytes.end(), begin, begin + from.size());
 }
 
-LabelledImages load_mnist(const fs::path& folder, const std::string& images, const std::string& labels) {
+Samples load_mnist(const fs::path& folder, const std::string& images, const std::string& labels) {
   const auto path_of = [&](const std::string& name) {
     const fs::path path = find_data_file(folder, name);
     if (path.empty()) refuse(folder, "has no " + name);
@@ -97,10 +117,10 @@ LabelledImages load_mnist(const fs::path& folder, const std::string& images, con
   return parse_mnist({images_path, image_bytes}, {labels_path, label_bytes});
 }
 
-LabelledImages load_cifar10(const fs::path& folder, std::span<const char* const> files) {
+Samples load_cifar10(const fs::path& folder, std::span<const char* const> files) {
   const fs::path inner = folder / kCifar10Folder;
   const fs::path batches = fs::is_directory(inner) ? inner : folder;
-  LabelledImages images;
+  Samples images;
   for (const char* file : files) {
     const fs::path path = batches / file;
     if (!fs::exists(path)) refuse(batches, fmt::format("has no {}", file));
@@ -112,34 +132,54 @@ LabelledImages load_cifar10(const fs::path& folder, std::span<const char* const>
 
 }  // namespace
 
-LabelledImages parse_mnist(const NamedBytes& images, const NamedBytes& labels) {
-  constexpr std::array<std::size_t, 2> kShape = {kMnistSide, kMnistSide};
-  const std::span<const std::byte> pixels = idx_entries(images, kIdxImages, kShape);
-  const std::span<const std::byte> classes = idx_entries(labels, kIdxLabels, {});
-  if (pixels.size() / (kMnistSide * kMnistSide) != classes.size())
-    refuse(images.path,
-           fmt::format("has {} images, but '{}' has {} labels", pixels.size() / (kMnistSide * kMnistSide),
-                       labels.path.string(), classes.size()));
-  LabelledImages parsed{.channels = 1, .height = kMnistSide, .width = kMnistSide, .pixels = {}, .labels = {}};
-  for (std::size_t i = 0; i < classes.size(); ++i)
-    parsed.labels.push_back(checked_label(classes[i], labels.path, i));
-  append_pixels(pixels, parsed.pixels);
+Samples parse_mnist(const NamedBytes& images, const NamedBytes& labels) {
+  check_magic(images, kIdxImages);
+  check_magic(labels, kIdxLabels);
+  if (images.bytes.size() >= 16)
+    if (const auto height = big_endian(images.bytes, 2), width = big_endian(images.bytes, 3);
+        height != kMnistSide || width != kMnistSide)
+      refuse(images.path,
+             fmt::format("has images of {} x {} pixels, not {} x {}", height, width, kMnistSide, kMnistSide));
+  Samples parsed = parse_idx(images, labels);
+  for (std::size_t i = 0; i < parsed.labels.size(); ++i)
+    checked_label(static_cast<std::byte>(parsed.labels[i]), labels.path, i);
   return parsed;
 }
 
-void append_cifar10_batch(const NamedBytes& batch, LabelledImages& images) {
+Samples parse_idx(const NamedBytes& x, const NamedBytes& y) {
+  const IdxArray inputs = read_idx(x);
+  const IdxArray targets = read_idx(y);
+  if (inputs.type == kIdxInt) refuse(x.path, "is of int32; images must be of bytes or float32");
+  if (targets.type == kIdxFloat) refuse(y.path, "is of float32; labels must be of bytes or int32");
+  if (inputs.shape[0] != targets.shape[0])
+    refuse(x.path, fmt::format("has {} images, but '{}' has {} labels", inputs.shape[0], y.path.string(),
+                               targets.shape[0]));
+  Samples parsed;
+  parsed.shape.assign(inputs.shape.begin() + 1, inputs.shape.end());
+  if (parsed.shape.size() == 2) parsed.shape.insert(parsed.shape.begin(), 1);  // an image of one channel
+  parsed.target_shape.assign(targets.shape.begin() + 1, targets.shape.end());
+  if (inputs.type == kIdxByte) append_bytes(inputs.entries, parsed.bytes);
+  for (std::size_t i = 0; inputs.type == kIdxFloat && i < inputs.entries.size() / 4; ++i)
+    parsed.floats.push_back(std::bit_cast<float>(big_endian(inputs.entries, i)));
+  for (std::size_t i = 0; i < elements_of(targets.shape); ++i)
+    parsed.labels.push_back(targets.type == kIdxByte
+                                ? std::to_integer<std::int64_t>(targets.entries[i])
+                                : static_cast<std::int32_t>(big_endian(targets.entries, i)));
+  return parsed;
+}
+
+void append_cifar10_batch(const NamedBytes& batch, Samples& images) {
   const std::size_t count = batch.bytes.size() / kCifarRecord;
   if (count == 0 || batch.bytes.size() % kCifarRecord != 0)
     refuse(batch.path, fmt::format("is truncated or no CIFAR-10 batch: {} bytes, not a multiple of {}",
                                    batch.bytes.size(), kCifarRecord));
   const auto record = [&](std::size_t i) { return batch.bytes.subspan(i * kCifarRecord, kCifarRecord); };
   for (std::size_t i = 0; i < count; ++i) checked_label(record(i)[0], batch.path, i);
-  images.channels = 3;
-  images.height = images.width = kCifarSide;
-  images.pixels.reserve(images.pixels.size() + count * kCifarPixels);
+  images.shape = {3, kCifarSide, kCifarSide};
+  images.bytes.reserve(images.bytes.size() + count * kCifarPixels);
   for (std::size_t i = 0; i < count; ++i) {
-    images.labels.push_back(std::to_integer<std::uint8_t>(record(i)[0]));
-    append_pixels(record(i).subspan(1), images.pixels);
+    images.labels.push_back(std::to_integer<std::int64_t>(record(i)[0]));
+    append_bytes(record(i).subspan(1), images.bytes);
   }
 }
 
@@ -161,10 +201,12 @@ fs::path dataset_cache_folder(const std::string& name) {
   return fs::path(home) / ".cache" / "signvote" / name;
 }
 
-Dataset load_dataset(const std::string& name, const fs::path& folder) {
-  if (std::ranges::find(kDatasetNames, name) == kDatasetNames.end())
-    throw ConfigError(
-        fmt::format("there is no data set '{}': choose {}", name, fmt::join(kDatasetNames, " or ")));
+bool is_dataset_name(const std::string& name) {
+  return std::ranges::find(kDatasetNames, name) != kDatasetNames.end();
+}
+
+Dataset load_dataset(const std::string& name, const fs::path& folder, std::size_t context) {
+  if (!is_dataset_name(name)) return load_own_dataset(name, folder, context);
   try {
     if (!fs::is_directory(folder)) throw DataError(fmt::format("'{}' is not a folder", folder.string()));
     Dataset dataset;

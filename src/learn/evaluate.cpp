@@ -1,6 +1,7 @@
 #include "learn/evaluate.h"
 
 #include <algorithm>
+#include <mutex>
 #include <numeric>
 
 #include "base/random.h"
@@ -12,26 +13,16 @@ namespace {
 constexpr std::size_t kTestBatch = 64;
 constexpr std::size_t kStatisticsBatch = 256;
 constexpr std::size_t kStatisticsBatches = 8;
+constexpr std::size_t kMostConfusable = 1000;
 
 }  // namespace
 
-std::uint64_t Evaluation::correct() const {
-  std::uint64_t sum = 0;
-  for (std::size_t i = 0; i < classes; ++i) sum += confusion[i * classes + i];
-  return sum;
-}
-
 void estimate_batch_norm(const Dataset& dataset, Replicas& replicas, ThreadPool& pool) {
-  if (!uses_batch_norm(replicas.net(0))) return;
+  if (!replicas.net(0).uses_batch_norm()) return;
   pool.for_each(1, [&](std::size_t, std::size_t) {
     const torch::NoGradGuard no_grad;
     Net& net = replicas.net(0);
-    for (const auto& module : net.modules(/*include_self=*/false))
-      if (auto* norm = module->as<torch::nn::BatchNorm2dImpl>()) {
-        norm->reset_running_stats();
-        norm->options.momentum(torch::nullopt);  // makes it the plain mean over the batches that follow
-      }
-    net.train();
+    if (net.draws_random_numbers()) torch::manual_seed(0);
     const auto train = static_cast<std::uint32_t>(dataset.train.count());
     const std::size_t batch = std::min<std::size_t>(kStatisticsBatch, train);
     const std::size_t batches = std::min<std::size_t>(kStatisticsBatches, train / batch);
@@ -39,8 +30,8 @@ void estimate_batch_norm(const Dataset& dataset, Replicas& replicas, ThreadPool&
     for (const std::uint32_t i : Random(0, Purpose::samples).distinct(batch * batches, train))
       picks.push_back({i});
     BatchReader reader(dataset, dataset.train);
-    for (std::size_t i = 0; i < batches; ++i)
-      net.forward(reader.read(std::span(picks).subspan(i * batch, batch)).images);
+    net.measure_batch_norm(
+        batches, [&](std::size_t i) { return reader.read(std::span(picks).subspan(i * batch, batch)).x; });
     for (std::size_t i = 1; i < replicas.count(); ++i) {
       const auto from = net.buffers();
       auto to = replicas.net(i).buffers();
@@ -49,11 +40,15 @@ void estimate_batch_norm(const Dataset& dataset, Replicas& replicas, ThreadPool&
   });
 }
 
-Evaluation evaluate(const Dataset& dataset, Replicas& replicas, ThreadPool& pool) {
-  const LabelledImages& test = dataset.test;
+Evaluation evaluate(const Dataset& dataset, Replicas& replicas, ThreadPool& pool, Loss loss) {
+  const Samples& test = dataset.test;
   const std::size_t chunks = (test.count() + kTestBatch - 1) / kTestBatch;
   std::vector<double> losses(chunks);
-  std::vector<std::uint8_t> predictions(test.count());
+  Evaluation result;
+  result.classes = dataset.classes;
+  result.samples = test.count();
+  if (dataset.classes <= kMostConfusable) result.confusion.resize(dataset.classes * dataset.classes);
+  std::mutex mutex;
   pool.for_each(chunks, [&](std::size_t chunk, std::size_t thread) {
     const torch::NoGradGuard no_grad;
     BatchReader reader(dataset, test);
@@ -64,22 +59,27 @@ Evaluation evaluate(const Dataset& dataset, Replicas& replicas, ThreadPool& pool
     const Batch batch = reader.read(picks);
     Net& net = replicas.net(thread);
     net.eval();
-    const torch::Tensor logits = net.forward(batch.images);
-    losses[chunk] =
-        torch::nn::functional::cross_entropy(
-            logits, batch.labels, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum))
-            .item<float>();
-    const torch::Tensor best = logits.argmax(1);
-    for (std::size_t i = 0; i < picks.size(); ++i)
-      predictions[first + i] = static_cast<std::uint8_t>(best.data_ptr<std::int64_t>()[i]);
+    const torch::Tensor output = net.forward(batch.x);
+    losses[chunk] = total_loss(loss, net, output, batch.y).item<float>();
+    const torch::Tensor best = predicted(loss, output, batch, dataset.classes, dataset.is_text());
+    if (!best.defined()) return;
+    const torch::Tensor told = best.contiguous(), right = batch.y.contiguous();
+    const std::lock_guard lock(mutex);  // whole numbers, so the order does not matter
+    for (std::int64_t i = 0; i < right.numel(); ++i) {
+      const auto truth = static_cast<std::size_t>(right.data_ptr<std::int64_t>()[i]);
+      const auto said = static_cast<std::size_t>(told.data_ptr<std::int64_t>()[i]);
+      ++result.judged;
+      if (said == truth) ++result.correct;
+      // A network may have more outputs than there are classes.
+      if (!result.confusion.empty() && said < dataset.classes)
+        ++result.confusion[truth * dataset.classes + said];
+    }
   });
-  Evaluation result;
-  result.classes = dataset.classes;
-  result.samples = test.count();
+  if (result.judged == 0) {
+    result.classes = 0;
+    result.confusion.clear();
+  }
   result.loss = std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(test.count());
-  result.confusion.resize(dataset.classes * dataset.classes);
-  for (std::size_t i = 0; i < test.count(); ++i)
-    ++result.confusion[test.labels[i] * dataset.classes + predictions[i]];
   return result;
 }
 

@@ -64,7 +64,7 @@ void check_mnist(std::span<const NamedBytes> contents) {
 }
 
 void check_cifar10(std::span<const NamedBytes> contents) {
-  LabelledImages images;
+  Samples images;
   for (const NamedBytes& batch : contents) append_cifar10_batch(batch, images);
 }
 

@@ -27,7 +27,7 @@ void Gradients::cut_tasks() {
   std::stable_sort(order.begin(), order.end(), [this](std::uint32_t a, std::uint32_t b) {
     return options_.batches[a] > options_.batches[b];
   });
-  const bool whole = uses_batch_norm(replicas_.net(0));
+  const bool whole = replicas_.net(0).uses_batch_norm();
   for (const std::uint32_t m : order) {
     const std::size_t batch = options_.batches[m];
     assert(batch <= options_.shares[m].size());
@@ -70,7 +70,7 @@ void Gradients::compute(std::uint64_t round, const Ready& ready, std::span<const
   pool_.for_each(tasks_.size(), [&](std::size_t i, std::size_t thread) {
     if (is_absent(tasks_[i].worker)) return;
     try {
-      const double loss = run_task(tasks_[i], thread);
+      const double loss = run_task(tasks_[i], round, thread);
       const torch::Tensor gradient = replicas_.gradient(thread);
       add_in_turn(tasks_[i], {gradient.data_ptr<float>(), replicas_.size()}, loss, ready);
     } catch (...) {
@@ -83,14 +83,23 @@ void Gradients::compute(std::uint64_t round, const Ready& ready, std::span<const
   });
 }
 
-double Gradients::run_task(const Task& task, std::size_t thread) {
+double Gradients::run_task(const Task& task, std::uint64_t round, std::size_t thread) {
   const Batch batch = readers_[thread].read(std::span(picks_[task.worker]).subspan(task.first, task.count));
   replicas_.gradient(thread).zero_();
   Net& net = replicas_.net(thread);
   net.train();
-  const torch::Tensor loss = torch::nn::functional::cross_entropy(
-      net.forward(batch.images), batch.labels,
-      torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
+  torch::Tensor loss;
+  {
+    // The threads share torch's one generator, so only one at a time may draw what dropout needs.
+    static std::mutex generator_mutex;
+    std::unique_lock lock(generator_mutex, std::defer_lock);
+    if (net.draws_random_numbers()) {
+      lock.lock();
+      const std::uint64_t of_round = Random(options_.seed, Purpose::network, task.worker, round).bits();
+      torch::manual_seed(Random(of_round, Purpose::network, task.part).bits());
+    }
+    loss = total_loss(options_.loss, net, net.forward(batch.x), batch.y);
+  }
   loss.backward();
   return loss.item<float>();
 }

@@ -19,6 +19,7 @@
 #include "base/thread_pool.h"
 #include "learn/batch.h"
 #include "learn/dataset.h"
+#include "learn/loss.h"
 #include "learn/models.h"
 
 namespace signvote {
@@ -29,6 +30,7 @@ struct GradientOptions {
   std::vector<std::uint32_t> hosted;               // the workers whose gradients are wanted here
   std::size_t micro_batch = 64;
   std::uint64_t seed = 0;
+  Loss loss = Loss::cross_entropy;
 };
 
 class Gradients {
@@ -66,7 +68,7 @@ class Gradients {
   };
 
   void cut_tasks();
-  double run_task(const Task& task, std::size_t thread);
+  double run_task(const Task& task, std::uint64_t round, std::size_t thread);
   void add_in_turn(const Task& task, std::span<const float> gradient, double loss, const Ready& ready);
 
   const Dataset& dataset_;

@@ -40,7 +40,21 @@ ModelFile read_model_file(const std::filesystem::path& path) {
 }
 
 torch::ScalarType torch_type(ElementType type) {
-  return type == ElementType::float32 ? torch::kFloat32 : torch::kInt64;
+  switch (type) {
+    case ElementType::float32:
+      return torch::kFloat32;
+    case ElementType::float64:
+      return torch::kFloat64;
+    case ElementType::int64:
+      return torch::kInt64;
+    case ElementType::int32:
+      return torch::kInt32;
+    case ElementType::uint8:
+      return torch::kUInt8;
+    case ElementType::boolean:
+      return torch::kBool;
+  }
+  return torch::kFloat32;
 }
 
 /// The first thing in the state that does not fit the network; empty if all fits.
@@ -62,11 +76,8 @@ std::string misfit(Net& net, const StateDict& state) {
   return {};
 }
 
-LabelledImages shape_of(const std::string& dataset) {
-  LabelledImages shape;
-  shape.channels = dataset == "mnist" ? 1 : 3;
-  shape.height = shape.width = dataset == "mnist" ? 28 : 32;
-  return shape;
+Shape shape_of(const std::string& dataset) {
+  return dataset == "mnist" ? Shape{1, 28, 28} : Shape{3, 32, 32};
 }
 
 }  // namespace
@@ -74,7 +85,8 @@ LabelledImages shape_of(const std::string& dataset) {
 void save_model(Net& net, const std::filesystem::path& path) {
   State state;
   // Cloned, because a view would be saved with the whole buffer behind it.
-  for (const auto& tensor : tensors_of(net)) state.insert(tensor.key(), tensor.value().detach().clone());
+  for (const auto& tensor : tensors_of(net))
+    state.insert(tensor.key(), tensor.value().detach().clone(torch::MemoryFormat::Contiguous));
   const std::vector<char> bytes = torch::pickle_save(state);
   write_file_atomically(path, std::as_bytes(std::span(bytes)));
 }
@@ -87,8 +99,10 @@ void load_model(Net& net, const std::filesystem::path& path) {
   for (auto& tensor : tensors_of(net)) {
     const StoredTensor& stored = file.state.at(tensor.key());
     // from_blob takes no const pointer, but nothing writes through it.
-    tensor.value().copy_(
-        torch::from_blob(const_cast<std::byte*>(stored.bytes.data()), stored.shape, torch_type(stored.type)));
+    // A bool is read as a byte, because another value than 0 and 1 would be undefined.
+    const torch::ScalarType type =
+        stored.type == ElementType::boolean ? torch::kUInt8 : torch_type(stored.type);
+    tensor.value().copy_(torch::from_blob(const_cast<std::byte*>(stored.bytes.data()), stored.shape, type));
   }
 }
 
@@ -97,8 +111,10 @@ ModelKind identify_model(const std::filesystem::path& path) {
   for (const char* model : kModelNames)
     for (const char* dataset : kDatasetNames)
       if (misfit(*make_net(model, shape_of(dataset), 10, 0), file.state).empty()) return {model, dataset};
-  throw DataError(
-      fmt::format("'{}' fits none of signvote's models ({})", path.string(), fmt::join(kModelNames, ", ")));
+  throw DataError(fmt::format(
+      "'{}' fits none of signvote's models ({}); if it is of a run with a model of its own, give the "
+      "run's folder",
+      path.string(), fmt::join(kModelNames, ", ")));
 }
 
 }  // namespace signvote

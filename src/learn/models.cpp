@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "signvote/error.h"
 
 namespace signvote {
@@ -14,10 +16,10 @@ namespace F = torch::nn::functional;
 /// The paper's network: two convolutions of 5 x 5, each with max-pooling, and two linear layers. Pooling
 /// comes before ReLU, because the order does not change the result and ReLU then has a quarter of the work.
 struct Cnn : Net {
-  Cnn(std::int64_t channels, std::int64_t side, std::int64_t classes)
+  Cnn(std::int64_t channels, std::int64_t height, std::int64_t width, std::int64_t classes)
       : conv1(register_module("conv1", nn::Conv2d(channels, 32, 5))),
         conv2(register_module("conv2", nn::Conv2d(32, 64, 5))),
-        fc1(register_module("fc1", nn::Linear(64 * pooled(side) * pooled(side), 512))),
+        fc1(register_module("fc1", nn::Linear(64 * pooled(height) * pooled(width), 512))),
         fc2(register_module("fc2", nn::Linear(512, classes))) {}
 
   static std::int64_t pooled(std::int64_t side) { return ((side - 4) / 2 - 4) / 2; }
@@ -105,56 +107,90 @@ struct ResNet : Net {
 
 }  // namespace
 
-std::shared_ptr<Net> make_net(const std::string& model, const LabelledImages& shape, std::size_t classes,
+std::shared_ptr<Net> make_net(const std::string& model, const Shape& shape, std::size_t classes,
                               std::uint64_t seed) {
-  const auto channels = static_cast<std::int64_t>(shape.channels);
+  if (std::ranges::find(kModelNames, model) == kModelNames.end())
+    throw ConfigError(fmt::format("model is '{}'; take {}", model, fmt::join(kModelNames, ", ")));
+  if (shape.size() != 3)
+    throw ConfigError(
+        fmt::format("{} takes images (channels, height, width), not samples of ({}); bring a model of your "
+                    "own with --model",
+                    model, fmt::join(shape, ", ")));
+  if (classes == 0)
+    throw ConfigError(fmt::format("{} tells classes, but y of the data set is not a class", model));
+  const auto channels = static_cast<std::int64_t>(shape[0]);
   const auto outputs = static_cast<std::int64_t>(classes);
   torch::manual_seed(seed);
   if (model == "cnn") {
-    if (shape.height != shape.width || shape.height < 16)
-      throw ConfigError(fmt::format("cnn takes square images of at least 16 pixels, not {} x {}",
-                                    shape.height, shape.width));
-    return std::make_shared<Cnn>(channels, static_cast<std::int64_t>(shape.height), outputs);
+    if (shape[1] < 16 || shape[2] < 16)
+      throw ConfigError(
+          fmt::format("cnn takes images of at least 16 x 16 pixels, not {} x {}", shape[1], shape[2]));
+    return std::make_shared<Cnn>(channels, static_cast<std::int64_t>(shape[1]),
+                                 static_cast<std::int64_t>(shape[2]), outputs);
   }
   if (model == "resnet20") return std::make_shared<ResNet>(3, channels, outputs);
-  if (model == "resnet56") return std::make_shared<ResNet>(9, channels, outputs);
-  throw ConfigError(fmt::format("model is '{}'; take {}", model, fmt::join(kModelNames, ", ")));
+  return std::make_shared<ResNet>(9, channels, outputs);
 }
 
-bool uses_batch_norm(const Net& net) {
-  for (const auto& module : net.modules(/*include_self=*/false))
+bool Net::uses_batch_norm() const {
+  for (const auto& module : modules(/*include_self=*/false))
     if (module->as<nn::BatchNorm2dImpl>() != nullptr) return true;
   return false;
 }
 
-Replicas::Replicas(const std::string& model, const LabelledImages& shape, std::size_t classes,
-                   std::uint64_t seed, std::size_t count) {
+void Net::measure_batch_norm(std::size_t batches, const std::function<torch::Tensor(std::size_t)>& batch) {
+  for (const auto& module : modules(/*include_self=*/false))
+    if (auto* norm = module->as<nn::BatchNorm2dImpl>()) {
+      norm->reset_running_stats();
+      norm->options.momentum(torch::nullopt);  // makes it the plain mean over the batches that follow
+    }
+  train();
+  for (std::size_t i = 0; i < batches; ++i) forward(batch(i));
+}
+
+bool is_tied(const torch::Tensor& a, const torch::Tensor& b) {
+  return a.is_alias_of(b) && a.data_ptr() == b.data_ptr() && a.sizes() == b.sizes() &&
+         a.strides() == b.strides();
+}
+
+Replicas::Replicas(const std::function<std::shared_ptr<Net>()>& make, std::size_t count) {
   torch::NoGradGuard no_grad;
   for (std::size_t i = 0; i < count; ++i) {
-    nets_.push_back(make_net(model, shape, classes, seed));
+    nets_.push_back(make());
+    // Parameters with their places; a tied one has the place of the first.
+    std::vector<std::pair<torch::Tensor, std::int64_t>> places;
     std::int64_t total = 0;
-    for (const auto& parameter : nets_[i]->parameters()) total += parameter.numel();
+    for (const auto& named : nets_[i]->named_parameters()) {
+      const torch::Tensor& parameter = named.value();
+      if (!parameter.requires_grad()) continue;
+      const auto tied =
+          std::ranges::find_if(places, [&](const auto& place) { return is_tied(parameter, place.first); });
+      if (tied != places.end()) {
+        const std::int64_t at = tied->second;
+        places.emplace_back(parameter, at);
+        continue;
+      }
+      places.emplace_back(parameter, total);
+      if (i == 0) starts_.emplace_back(named.key(), static_cast<std::size_t>(total));
+      total += parameter.numel();
+    }
     if (i == 0) parameters_ = torch::empty({total});
     gradients_.push_back(torch::zeros({total}));
-    std::int64_t at = 0;
-    for (auto& parameter : nets_[i]->parameters()) {
+    for (auto& [parameter, at] : places) {
       const std::int64_t n = parameter.numel();
       torch::Tensor view = parameters_.narrow(0, at, n).view(parameter.sizes());
       if (i == 0) view.copy_(parameter);
       parameter.set_data(view);
       parameter.mutable_grad() = gradients_[i].narrow(0, at, n).view(parameter.sizes());
-      at += n;
     }
   }
 }
 
 std::string Replicas::coordinate_name(std::size_t coordinate) const {
-  for (const auto& named : nets_[0]->named_parameters()) {
-    const auto n = static_cast<std::size_t>(named.value().numel());
-    if (coordinate < n) return fmt::format("{}[{}]", named.key(), coordinate);
-    coordinate -= n;
-  }
-  return fmt::format("[{}]", coordinate);
+  const auto next =
+      std::ranges::upper_bound(starts_, coordinate, {}, &std::pair<std::string, std::size_t>::second);
+  const auto& [name, start] = *std::prev(next);
+  return fmt::format("{}[{}]", name, coordinate - start);
 }
 
 void use_one_torch_thread() {

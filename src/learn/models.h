@@ -8,6 +8,7 @@
 #include <torch/torch.h>
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -21,21 +22,39 @@ namespace signvote {
 struct Net : torch::nn::Module {
   /// Computes the logits of images. Convolutions are fastest if the images are in channels-last memory.
   virtual torch::Tensor forward(torch::Tensor images) = 0;
+
+  /// True if it normalises over its batch, because such a batch must not be split.
+  virtual bool uses_batch_norm() const;
+  virtual bool is_batch_norm_buffer(const std::string& /*name*/) const { return true; }
+  /// Makes the running statistics the plain mean over these batches.
+  virtual void measure_batch_norm(std::size_t batches,
+                                  const std::function<torch::Tensor(std::size_t)>& batch);
+
+  /// True if training draws from torch's generator, as dropout does.
+  virtual bool draws_random_numbers() const { return false; }
+
+  /// A loss of its own, the mean over the batch. REQUIRES of loss: has_loss().
+  virtual bool has_loss() const { return false; }
+  virtual torch::Tensor loss(const torch::Tensor& /*output*/, const torch::Tensor& /*y*/) { return {}; }
 };
 
 /// A freshly initialised network for images of this shape. Equal seeds give equal parameters. Throws
 /// ConfigError for an unknown model, or a shape that it cannot take.
-std::shared_ptr<Net> make_net(const std::string& model, const LabelledImages& shape, std::size_t classes,
+std::shared_ptr<Net> make_net(const std::string& model, const Shape& shape, std::size_t classes,
                               std::uint64_t seed);
 
-/// True if the network normalises over its batch, because such a batch must not be split.
-bool uses_batch_norm(const Net& net);
+/// True if two parameters are one tensor under two names, which is then trained once.
+bool is_tied(const torch::Tensor& a, const torch::Tensor& b);
 
 /// `count` networks, one per thread, that share one parameter buffer. Each has its own gradient buffer.
 class Replicas {
  public:
-  Replicas(const std::string& model, const LabelledImages& shape, std::size_t classes, std::uint64_t seed,
-           std::size_t count);
+  /// `make` is called `count` times and must always give the same network. Its parameters that need a
+  /// gradient are the coordinates.
+  Replicas(const std::function<std::shared_ptr<Net>()>& make, std::size_t count);
+  Replicas(const std::string& model, const Shape& shape, std::size_t classes, std::uint64_t seed,
+           std::size_t count)
+      : Replicas([&] { return make_net(model, shape, classes, seed); }, count) {}
 
   std::span<float> parameters() {
     return {parameters_.data_ptr<float>(), static_cast<std::size_t>(parameters_.numel())};
@@ -52,6 +71,7 @@ class Replicas {
  private:
   torch::Tensor parameters_;
   std::vector<std::shared_ptr<Net>> nets_;
+  std::vector<std::pair<std::string, std::size_t>> starts_;  // the first coordinate of each parameter
   std::vector<torch::Tensor> gradients_;
 };
 

@@ -21,7 +21,7 @@ struct Rule {
   double number = 0;
 };
 
-Rule parse(const std::string& text, std::size_t classes) {
+Rule parse(const std::string& text) {
   if (text == "iid") return {Rule::iid};
   if (text == "shared") return {Rule::shared};
   const std::size_t colon = text.find(':');
@@ -30,9 +30,8 @@ Rule parse(const std::string& text, std::size_t classes) {
     throw ConfigError(fmt::format("--partition is '{}'; take iid, shared, labels:K or dirichlet:A", text));
   const double number = parse_number<double>(text.substr(colon + 1)).value_or(0);
   if (name == "labels") {
-    if (number < 1 || number > static_cast<double>(classes) || number != std::floor(number))
-      throw ConfigError(
-          fmt::format("--partition is '{}'; K must be a whole number from 1 to {}", text, classes));
+    if (!(number >= 1) || number != std::floor(number))
+      throw ConfigError(fmt::format("--partition is '{}'; K must be a whole number, 1 or more", text));
     return {Rule::labels, number};
   }
   if (!(number > 0 && number <= 1e6))
@@ -52,9 +51,10 @@ Shares deal(std::span<const std::uint32_t> items, std::size_t parts) {
 }
 
 /// The samples of each label, each list in random order.
-Shares by_label(std::span<const std::uint8_t> labels, std::size_t classes, Random& random) {
+Shares by_label(std::span<const std::int64_t> labels, std::size_t classes, Random& random) {
   Shares pools(classes);
-  for (std::size_t i = 0; i < labels.size(); ++i) pools[labels[i]].push_back(static_cast<std::uint32_t>(i));
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    pools[static_cast<std::size_t>(labels[i])].push_back(static_cast<std::uint32_t>(i));
   for (auto& pool : pools) random.shuffle(std::span(pool));
   return pools;
 }
@@ -113,14 +113,22 @@ Shares by_dirichlet(double alpha, Shares pools, std::size_t samples, std::size_t
 
 }  // namespace
 
-void check_partition_rule(const std::string& rule, std::size_t classes) { parse(rule, classes); }
+void check_partition_rule(const std::string& rule) { parse(rule); }
 
-Shares partition(const std::string& rule, std::span<const std::uint8_t> labels, std::size_t classes,
-                 std::size_t workers, std::uint64_t seed) {
+Shares partition(const std::string& rule, std::size_t samples, std::span<const std::int64_t> labels,
+                 std::size_t classes, std::size_t workers, std::uint64_t seed) {
   assert(workers > 0);
-  const Rule parsed = parse(rule, classes);
+  const Rule parsed = parse(rule);
+  const bool by_class = parsed.kind == Rule::labels || parsed.kind == Rule::dirichlet;
+  if (by_class && labels.size() != samples)
+    throw ConfigError(fmt::format(
+        "--partition is '{}', but y of this data set is not a class for each sample; take iid or shared",
+        rule));
+  if (parsed.kind == Rule::labels && parsed.number > static_cast<double>(classes))
+    throw ConfigError(
+        fmt::format("--partition is '{}'; K must be a whole number from 1 to {}", rule, classes));
   Random random(seed, Purpose::partition);
-  std::vector<std::uint32_t> all(labels.size());
+  std::vector<std::uint32_t> all(samples);
   std::iota(all.begin(), all.end(), 0U);
   Shares shares;
   switch (parsed.kind) {
@@ -135,7 +143,7 @@ Shares partition(const std::string& rule, std::span<const std::uint8_t> labels, 
                              workers, random);
       break;
     case Rule::dirichlet:
-      shares = by_dirichlet(parsed.number, by_label(labels, classes, random), labels.size(), workers, random);
+      shares = by_dirichlet(parsed.number, by_label(labels, classes, random), samples, workers, random);
       break;
   }
   for (auto& share : shares) std::sort(share.begin(), share.end());

@@ -24,8 +24,8 @@ constexpr std::size_t kDeepestTuple = 2;  // a tensor's arguments, and in them i
 constexpr std::size_t kMostDimensions = 8;
 constexpr std::size_t kLongestText = 1000;
 
-/// What a pickle may name. All else, such as a function to call, is refused.
-enum class Global { rebuild_tensor, ordered_dict, restore_type_tag, float_storage, long_storage };
+/// What a pickle may name, besides the type of a storage. All else, such as a function to call, is refused.
+enum class Global { rebuild_tensor, ordered_dict, restore_type_tag };
 
 struct Mark {};
 struct Flag {};  // None, True or False, which change nothing here
@@ -35,9 +35,9 @@ struct Storage {
 };
 struct Tuple;
 // The large ones are shared, so that a value which a pickle uses many times is never copied.
-using Value =
-    std::variant<Mark, Flag, std::int64_t, std::string_view, Global, Storage, std::shared_ptr<const Tuple>,
-                 std::shared_ptr<const StoredTensor>, std::shared_ptr<StateDict>>;
+using Value = std::variant<Mark, Flag, std::int64_t, std::string_view, Global, ElementType, Storage,
+                           std::shared_ptr<const Tuple>, std::shared_ptr<const StoredTensor>,
+                           std::shared_ptr<StateDict>>;
 struct Tuple {
   std::vector<Value> items;
   std::size_t depth = 1;
@@ -55,16 +55,32 @@ const T& as(const Value& value) {
   return *held;
 }
 
-std::size_t bytes_of(ElementType type) { return type == ElementType::float32 ? 4 : 8; }
+struct ElementKind {
+  ElementType type;
+  const char* name;
+  const char* storage;  // what torch calls a storage of it
+  std::size_t bytes;
+};
+constexpr ElementKind kElementKinds[] = {{ElementType::float32, "float32", "torch.FloatStorage", 4},
+                                         {ElementType::float64, "float64", "torch.DoubleStorage", 8},
+                                         {ElementType::int64, "int64", "torch.LongStorage", 8},
+                                         {ElementType::int32, "int32", "torch.IntStorage", 4},
+                                         {ElementType::uint8, "uint8", "torch.ByteStorage", 1},
+                                         {ElementType::boolean, "bool", "torch.BoolStorage", 1}};
 
-Global global(std::string_view module, std::string_view name) {
+const ElementKind& kind_of(ElementType type) {
+  return *std::ranges::find(kElementKinds, type, &ElementKind::type);
+}
+
+Value global(std::string_view module, std::string_view name) {
   const std::string full = fmt::format("{}.{}", module, name);
   if (full == "torch._utils._rebuild_tensor_v2") return Global::rebuild_tensor;
   if (full == "collections.OrderedDict") return Global::ordered_dict;
   if (full == "torch.jit._pickle.restore_type_tag") return Global::restore_type_tag;
-  if (full == "torch.FloatStorage") return Global::float_storage;
-  if (full == "torch.LongStorage") return Global::long_storage;
-  refuse(fmt::format("it needs {}, but only float32 and int64 tensors are read", printable(full, 60)));
+  for (const ElementKind& kind : kElementKinds)
+    if (full == kind.storage) return kind.type;
+  refuse(fmt::format("it needs {}, but only tensors of float32, float64, whole numbers and bool are read",
+                     printable(full, 60)));
 }
 
 std::vector<std::int64_t> whole_numbers(const Tuple& tuple) {
@@ -270,10 +286,7 @@ class Unpickler {
   Storage storage(const Tuple& name) const {
     if (name.items.size() != 5 || as<std::string_view>(name.items[0]) != "storage")
       refuse("its pickle names something that is no storage");
-    const Global kind = as<Global>(name.items[1]);
-    if (kind != Global::float_storage && kind != Global::long_storage)
-      refuse("its pickle names something that is no storage");
-    const ElementType type = kind == Global::float_storage ? ElementType::float32 : ElementType::int64;
+    const ElementType type = as<ElementType>(name.items[1]);
     const auto entry = entries_.find(fmt::format("{}data/{}", folder_, as<std::string_view>(name.items[2])));
     if (entry == entries_.end()) refuse("the bytes of a tensor are missing");
     const auto count = as<std::int64_t>(name.items[4]);
@@ -318,7 +331,8 @@ std::optional<std::vector<std::byte>> read_entry(zip_t* archive, zip_uint64_t in
 
 }  // namespace
 
-const char* name_of(ElementType type) { return type == ElementType::float32 ? "float32" : "int64"; }
+const char* name_of(ElementType type) { return kind_of(type).name; }
+std::size_t bytes_of(ElementType type) { return kind_of(type).bytes; }
 
 ArchiveEntries read_archive(std::span<const std::byte> file) {
   zip_source_t* source = zip_source_buffer_create(file.data(), file.size(), /*freep=*/0, nullptr);

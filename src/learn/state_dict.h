@@ -21,8 +21,9 @@ using ArchiveEntries = std::map<std::string, std::vector<std::byte>>;  // conten
 /// reason.
 ArchiveEntries read_archive(std::span<const std::byte> file);
 
-enum class ElementType { float32, int64 };
+enum class ElementType { float32, float64, int64, int32, uint8, boolean };
 const char* name_of(ElementType type);
+std::size_t bytes_of(ElementType type);
 
 struct StoredTensor {
   ElementType type = ElementType::float32;

@@ -120,12 +120,13 @@ void Progress::show(const ProgressState& state, Clock::time_point now) {
   }
   if (state.test_accuracy && std::isfinite(*state.test_accuracy))
     add(fmt::format("accuracy {:.2f} %", 100 * *state.test_accuracy));
-  if (state.train_loss) {
-    const double loss = *state.train_loss;
-    add(!std::isfinite(loss) ? "loss diverged"
-        : loss < 1000        ? fmt::format("loss {:.3f}", loss)
-                             : fmt::format("loss {:.3g}", loss));
-  }
+  const auto add_loss = [&add](const char* name, double loss) {
+    add(!std::isfinite(loss) ? fmt::format("{} diverged", name)
+        : loss < 1000        ? fmt::format("{} {:.3f}", name, loss)
+                             : fmt::format("{} {:.3g}", name, loss));
+  };
+  if (state.test_loss) add_loss("test loss", *state.test_loss);
+  if (state.train_loss) add_loss("loss", *state.train_loss);
   if (speed() > 1e-6)  // not if it stands still
     add(speed() >= 1 ? fmt::format("{:.1f} rounds/s", speed()) : fmt::format("{:.1f} s/round", 1 / speed()));
   if (is_last(state))

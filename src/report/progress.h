@@ -17,6 +17,7 @@ struct ProgressState {
   std::optional<double> test_accuracy;  // the last evaluation's, in [0, 1]
   std::optional<double> train_loss;     // the last round's mean
   bool evaluated = false;               // this update has a new evaluation
+  std::optional<double> test_loss{};    // the last evaluation's, if there is no accuracy
 };
 
 /// "1h02m", "3m07s", "12s".

@@ -8,9 +8,11 @@
 #include <numeric>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 #include "base/files.h"
 #include "base/numbers.h"
+#include "base/sha256.h"
 #include "kernels/weight.h"
 #include "learn/dataset.h"
 #include "learn/model_names.h"
@@ -158,6 +160,47 @@ Betas parse_sign_of(const std::string& text) {
   }
 }
 
+/// Finds out what a data set that is given by its path is called.
+void resolve_data(TrainConfig& config) {
+  namespace fs = std::filesystem;
+  if (!is_dataset_name(config.dataset) && config.data.empty()) {
+    fs::path path = fs::absolute(config.dataset).lexically_normal();
+    if (!path.has_filename()) path = path.parent_path();  // DIR/
+    if (!fs::is_directory(path) && !(fs::is_regular_file(path) && path.extension() == ".txt"))
+      throw ConfigError(fmt::format("--dataset is '{}', which is neither {} nor a folder or a .txt file",
+                                    config.dataset, fmt::join(kDatasetNames, ", ")));
+    config.data = path.string();
+    config.dataset = path.filename().string();
+    if (is_dataset_name(config.dataset)) config.dataset = "own-" + config.dataset;
+  }
+  if (!config.data.empty()) config.data = fs::absolute(config.data).string();
+  const bool is_text = !is_dataset_name(config.dataset) && fs::path(config.dataset).extension() == ".txt";
+  if (is_text && !config.context) config.context = 128;
+  if (!is_text && config.context)
+    throw ConfigError(
+        fmt::format("--context is for a data set that is a text, which {} is not", config.dataset));
+}
+
+void resolve_model(TrainConfig& config) {
+  if (!config.has_own_model()) {
+    if (!config.model_file_sha256.empty())
+      throw ConfigError(
+          fmt::format("--model-file-sha256 is for a model file, which {} is not", config.model));
+    return;
+  }
+  const std::filesystem::path path = std::filesystem::absolute(config.model);
+  if (!std::filesystem::is_regular_file(path))
+    throw ConfigError(fmt::format(
+        "--model is '{}', which is neither {} nor a file; write one with torch.jit.script(model).save",
+        config.model, fmt::join(kModelNames, ", ")));
+  const std::string sha256 = sha256_hex(read_file(path));
+  if (!config.model_file_sha256.empty() && config.model_file_sha256 != sha256)
+    throw ConfigError(fmt::format("'{}' is not the model file of this run: its SHA-256 is {}, not {}",
+                                  config.model, sha256, config.model_file_sha256));
+  config.model = path.string();
+  config.model_file_sha256 = sha256;
+}
+
 std::string toml_text(const toml::node& value) {
   if (const auto* text = value.as_string()) return text->get();
   if (const auto* whole = value.as_integer()) return fmt::format("{}", whole->get());
@@ -178,11 +221,21 @@ const std::vector<TrainOption>& train_options() {
   TrainOption engine =
       choice("engine", "How workers and tally reach each other", &C::engine, {"local", "mpi", "grpc"});
   engine.fixes_result = false;  // all engines give the same bytes
+  TrainOption model =
+      textual("model",
+              fmt::format("Network to train: {}, or your own: a file that torch.jit.script wrote",
+                          fmt::join(kModelNames, ", ")),
+              &C::model, true);
+  model.get = [](const C& config) { return config.has_own_model() ? kModelCopy : config.model; };
   static const std::vector<TrainOption> options = {
-      choice("dataset", "Data set", &C::dataset, {kDatasetNames.begin(), kDatasetNames.end()}),
+      textual(
+          "dataset",
+          fmt::format("Data set: {}, or your own: a folder of .npy arrays, images or IDX files, or a .txt",
+                      fmt::join(kDatasetNames, ", ")),
+          &C::dataset, true),
       textual("data", "Folder of the data set's files (default: the cache that 'signvote data fetch' fills)",
               &C::data, false),
-      choice("model", "Network to train", &C::model, {kModelNames.begin(), kModelNames.end()}),
+      model,
       choice("method",
              "Vote by learnt reliability (it: IT-signSGD; shrink: the same, but learnt from all coordinates, "
              "which is faster) or by plain majority (mv: signSGD-MV)",
@@ -237,6 +290,12 @@ const std::vector<TrainOption>& train_options() {
                              &C::micro_batch, 1, 65536, true),
       engine,
       textual("out", "Folder of the run (default: runs/DATASET-MODEL-METHOD-seedS)", &C::out, false),
+      choice("loss", "What training makes small (default: the model's own method 'loss', else cross-entropy)",
+             &C::loss, {"cross-entropy", "mse"}),
+      optional_numeric<std::uint32_t>(
+          "context", "Bytes of a sample, if the data set is a text (default: 128)", &C::context, 1, 65536),
+      textual("model_file_sha256", "SHA-256 that a model file must have (default: any)",
+              &C::model_file_sha256, true),
   };
   return options;
 }
@@ -273,6 +332,10 @@ std::filesystem::path TrainConfig::data_folder() const {
   return data.empty() ? dataset_cache_folder(dataset) : std::filesystem::path(data);
 }
 
+Dataset TrainConfig::load_data() const { return load_dataset(dataset, data_folder(), context.value_or(0)); }
+
+bool TrainConfig::has_own_model() const { return std::ranges::find(kModelNames, model) == kModelNames.end(); }
+
 std::uint64_t TrainConfig::run_id() const {
   std::string settings;
   for (const TrainOption& option : train_options())
@@ -293,16 +356,17 @@ void resolve(TrainConfig& config) {
                     *config.workers, config.batches, sizes.size()));
   config.workers = static_cast<std::uint32_t>(sizes.size());
   if (!config.initial_rounds) config.initial_rounds = default_initial_rounds(config.tally_method());
-  check_partition_rule(config.partition, 10);
+  check_partition_rule(config.partition);
+  resolve_data(config);
+  resolve_model(config);
   for (const Absence& absence : config.absences())
     if (absence.worker >= *config.workers)
       throw ConfigError(fmt::format("--absent names worker {}; there are {}, from 0 to {}", absence.worker,
                                     *config.workers, *config.workers - 1));
   check_schedule(config);
-  if (!config.data.empty()) config.data = std::filesystem::absolute(config.data).string();
   if (config.out.empty())
-    config.out =
-        fmt::format("runs/{}-{}-{}-seed{}", config.dataset, config.model, config.method, config.seed);
+    config.out = fmt::format("runs/{}-{}-{}-seed{}", config.dataset,
+                             std::filesystem::path(config.model).stem().string(), config.method, config.seed);
 }
 
 TrainConfig load_run(const std::filesystem::path& folder) {
@@ -316,7 +380,12 @@ TrainConfig load_run(const std::filesystem::path& folder) {
 }
 
 void read_config(const std::filesystem::path& file, TrainConfig& config) {
+  const std::string before = std::exchange(config.model, "");
   parse_config(read_text_file(file), file.string(), config);
+  if (config.model.empty())
+    config.model = before;
+  else if (config.has_own_model())
+    config.model = (file.parent_path() / config.model).string();
 }
 
 void parse_config(const std::string& text, const std::string& file, TrainConfig& config) {

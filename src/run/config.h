@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "learn/dataset.h"
 #include "signvote/sign_vector.h"
 #include "signvote/tally.h"
 
@@ -22,9 +23,9 @@ struct Absence {
 };
 
 struct TrainConfig {
-  std::string dataset = "mnist";
-  std::string data;  // the data set's folder; empty: the cache's
-  std::string model = "cnn";
+  std::string dataset = "mnist";  // a name; what is given as a path becomes its last part, and `data`
+  std::string data;               // the data set's folder or text; empty: the cache's
+  std::string model = "cnn";      // a name, or the path of a TorchScript file
   std::string method = "it";
   std::optional<std::uint32_t> workers;
   std::optional<int> batch_mode;
@@ -47,6 +48,9 @@ struct TrainConfig {
   std::uint32_t micro_batch = 64;
   std::string engine = "local";
   std::string out;
+  std::string loss;                      // empty: the model's own, else cross-entropy
+  std::optional<std::uint32_t> context;  // bytes of a sample, if the data set is a text
+  std::string model_file_sha256;         // of the TorchScript file; empty until resolved
 
   Method tally_method() const;
   /// The method as people call it.
@@ -58,9 +62,15 @@ struct TrainConfig {
   Betas betas() const;
   std::size_t thread_count() const;
   std::filesystem::path data_folder() const;
+  Dataset load_data() const;
+  bool has_own_model() const;
   /// A hash of every setting that changes the result. Messages carry it, so that runs are not mixed up.
   std::uint64_t run_id() const;
 };
+
+/// The copy of the user's model file in a run's folder. It stands for the file in config.toml and in the
+/// settings of workers, because a path means something on one machine only.
+inline constexpr const char* kModelCopy = "network.pt";
 
 /// One setting: its flag is --name with dashes, its key is name with underscores.
 struct TrainOption {
@@ -76,8 +86,9 @@ const std::vector<TrainOption>& train_options();
 /// "--initial-rounds" for the option "initial_rounds".
 std::string flag(const std::string& option);
 
-/// Applies the keys of a TOML file, or of a TOML text that errors call `file`. Throws ConfigError with file
-/// and line for a syntax error, an unknown key (with the nearest right one) or a value that makes no sense.
+/// Applies the keys of a TOML file, or of a TOML text that errors call `file`. A relative path of a model
+/// file starts from the folder of the TOML file. Throws ConfigError with file and line for a syntax error, an
+/// unknown key (with the nearest right one) or a value that makes no sense.
 void read_config(const std::filesystem::path& file, TrainConfig& config);
 void parse_config(const std::string& text, const std::string& file, TrainConfig& config);
 
@@ -88,7 +99,8 @@ std::string write_config(const TrainConfig& config);
 std::string settings_for_workers(TrainConfig config);
 
 /// Works out what follows from other settings (the batches from the mode, the workers from the batches, the
-/// default folder) and checks what depends on several options. Throws ConfigError.
+/// default folder, the model file's hash) and checks what depends on several options. Throws ConfigError,
+/// also if the model file is not the one with the hash in the settings.
 void resolve(TrainConfig& config);
 
 /// Reads the config.toml of the run in `folder` and sets `out` to that folder. Throws ConfigError if there

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "learn/partition.h"
+#include "run/network.h"
 #include "signvote/error.h"
 
 namespace signvote {
@@ -27,14 +28,19 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
+GradientOptions with_loss(GradientOptions options, Loss loss) {
+  options.loss = loss;
+  return options;
+}
+
 }  // namespace
 
 GradientOptions gradient_options(const TrainConfig& config, const Dataset& dataset,
                                  std::vector<std::uint32_t> hosted) {
   GradientOptions options;
   options.batches = config.batch_sizes();
-  options.shares =
-      partition(config.partition, dataset.train.labels, dataset.classes, options.batches.size(), config.seed);
+  options.shares = partition(config.partition, dataset.train.count(), dataset.train.classes(),
+                             dataset.classes, options.batches.size(), config.seed);
   options.hosted = std::move(hosted);
   options.micro_batch = config.micro_batch;
   options.seed = config.seed;
@@ -56,8 +62,10 @@ Learner::Learner(const TrainConfig& config, const Dataset& dataset, std::vector<
       batches_(config.batch_sizes()),
       warn_(std::move(warn)),
       pool_(config.thread_count(), use_one_torch_thread),
-      replicas_(config.model, dataset.train, dataset.classes, config.seed, pool_.size()),
-      gradients_(dataset, gradient_options(config, dataset, std::move(hosted)), replicas_, pool_),
+      replicas_(make_replicas(config, dataset, pool_.size())),
+      loss_(checked_loss(config, dataset, replicas_.net(0))),
+      gradients_(dataset, with_loss(gradient_options(config, dataset, std::move(hosted)), loss_), replicas_,
+                 pool_),
       ballots_(*config.workers),
       memories_(*config.workers) {
   if (betas_ == Betas{}) return;

@@ -26,8 +26,8 @@ GradientOptions gradient_options(const TrainConfig& config, const Dataset& datas
 
 class Learner {
  public:
-  /// The model is the one that the seed gives. References must outlive this; `warn` gets one line at a
-  /// time.
+  /// The model is the one that the seed gives, or the user's file. References must outlive this; `warn` gets
+  /// one line at a time.
   Learner(const TrainConfig& config, const Dataset& dataset, std::vector<std::uint32_t> hosted,
           std::function<void(const std::string&)> warn);
 
@@ -50,6 +50,7 @@ class Learner {
 
   ThreadPool& pool() { return pool_; }
   Replicas& replicas() { return replicas_; }
+  Loss loss() const { return loss_; }
 
   /// The sum, over all threads, of the seconds from a finished gradient until its ballot was handed over.
   double ballot_seconds() const { return 1e-9 * static_cast<double>(ballot_nanoseconds_); }
@@ -69,6 +70,7 @@ class Learner {
   std::mutex warn_mutex_;
   ThreadPool pool_;
   Replicas replicas_;
+  Loss loss_;
   Gradients gradients_;
   std::vector<SignVector> ballots_;  // by worker; empty for those hosted elsewhere
   std::vector<std::vector<float>> memories_;  // likewise

@@ -11,6 +11,7 @@
 #include "learn/evaluate.h"
 #include "learn/model_file.h"
 #include "learn/models.h"
+#include "run/network.h"
 #include "run/schedule.h"
 #include "signvote/error.h"
 
@@ -25,10 +26,10 @@ ModelFile write_past_model(const TrainConfig& config, const fs::path& folder,
   file.round = round.value_or(journal.rounds());
   const std::vector<float> parameters = journal.model(file.round, Schedule(config));
   file.model_sha256 = sha256_hex(std::as_bytes(std::span(parameters)));
-  const Dataset dataset = load_dataset(config.dataset, config.data_folder());
+  const Dataset dataset = config.load_data();
   use_one_torch_thread();
   ThreadPool pool(config.thread_count(), use_one_torch_thread);
-  Replicas replicas(config.model, dataset.train, dataset.classes, config.seed, 1);
+  Replicas replicas = make_replicas(config, dataset, 1);
   if (parameters.size() != replicas.size())
     throw DataError(fmt::format("'{}' has {} parameters where the model has {}", folder.string(),
                                 parameters.size(), replicas.size()));

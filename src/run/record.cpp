@@ -8,7 +8,6 @@
 
 #include "base/files.h"
 #include "base/sha256.h"
-#include "learn/evaluate.h"
 #include "learn/model_file.h"
 #include "run/schedule.h"
 #include "signvote/error.h"
@@ -60,11 +59,12 @@ MetricsRows rows_until(const fs::path& file, std::uint64_t round) {
   return rows;
 }
 
-Record::Record(const TrainConfig& config, const Dataset& dataset, Replicas& replicas, ThreadPool& pool,
-               std::uint64_t rounds)
+Record::Record(const TrainConfig& config, const Dataset& dataset, Replicas& replicas, Loss loss,
+               ThreadPool& pool, std::uint64_t rounds)
     : config_(config),
       dataset_(dataset),
       replicas_(replicas),
+      loss_(loss),
       pool_(pool),
       folder_(config.out),
       rows_(rows_until(folder_ / "metrics.jsonl", rounds)),
@@ -72,19 +72,17 @@ Record::Record(const TrainConfig& config, const Dataset& dataset, Replicas& repl
 
 void Record::test(const RunProgress& progress, double train_loss) {
   estimate_batch_norm(dataset_, replicas_, pool_);
-  const Evaluation evaluation = evaluate(dataset_, replicas_, pool_);
-  accuracy_ = evaluation.accuracy();
+  tested_ = evaluate(dataset_, replicas_, pool_, loss_);
   const Traffic& sent = progress.traffic;
-  metrics_.append(nlohmann::ordered_json{
-      {"round", progress.rounds},
-      {"test_accuracy", evaluation.accuracy()},
-      {"test_loss", evaluation.loss},
-      {"train_loss", train_loss},
-      {"step", Schedule(config_).delta(progress.rounds - 1)},
-      {"bits_per_parameter_up", bits_per_parameter(sent.ballot_bytes, sent.ballots, replicas_.size())},
-      {"bits_per_parameter_down", bits_per_parameter(sent.verdict_bytes, sent.verdicts, replicas_.size())},
-      {"seconds", progress.seconds}}
-                      .dump());
+  nlohmann::ordered_json row = {{"round", progress.rounds}};
+  if (accuracy()) row["test_accuracy"] = *accuracy();
+  row["test_loss"] = tested_->loss;
+  row["train_loss"] = train_loss;
+  row["step"] = Schedule(config_).delta(progress.rounds - 1);
+  row["bits_per_parameter_up"] = bits_per_parameter(sent.ballot_bytes, sent.ballots, replicas_.size());
+  row["bits_per_parameter_down"] = bits_per_parameter(sent.verdict_bytes, sent.verdicts, replicas_.size());
+  row["seconds"] = progress.seconds;
+  metrics_.append(row.dump());
 }
 
 void Record::write_model() {
@@ -96,35 +94,39 @@ void Record::write_summary(const RunProgress& progress, const Tally& tally,
                            const std::vector<std::int64_t>& total_half_errors,
                            std::optional<double> outside_gradients_share) {
   // A run that was killed after its last save comes back here with nothing left to train and no test.
-  if (!accuracy_) accuracy_ = evaluate(dataset_, replicas_, pool_).accuracy();
+  if (!tested_) tested_ = evaluate(dataset_, replicas_, pool_, loss_);
   const Traffic& sent = progress.traffic;
   const std::size_t size = replicas_.size();
-  nlohmann::ordered_json result = {
-      {"method", config_.method},
-      {"dataset", config_.dataset},
-      {"model", config_.model},
-      {"parameters", size},
-      {"workers", *config_.workers},
-      {"batches", config_.batches},
-      {"partition", config_.partition},
-      {"engine", config_.engine},
-      {"rounds", progress.rounds},
-      {"step", config_.step},
-      {"step_schedule", config_.step_schedule},
-      {"warmup_rounds", config_.warmup_rounds},
-      {"weight_decay", config_.weight_decay},
-      {"initial_rounds", *config_.initial_rounds},
-      {"seed", config_.seed},
-      {"test_accuracy", *accuracy_},
-      {"model_sha256", sha256_hex(std::as_bytes(replicas_.parameters()))},
-      {"bits_per_parameter_up", bits_per_parameter(sent.ballot_bytes, sent.ballots, size)},
-      {"bits_per_parameter_down", bits_per_parameter(sent.verdict_bytes, sent.verdicts, size)},
-      {"absences", *config_.workers * progress.rounds - sum(progress.votes)},
-      {"samples_per_second", progress.training_seconds > 0
-                                 ? static_cast<double>(sum(progress.samples)) / progress.training_seconds
-                                 : 0},
-      {"batches_used", mean_batches(progress)},
-      {"seconds", progress.seconds}};
+  nlohmann::ordered_json result = {{"method", config_.method},
+                                   {"dataset", config_.dataset},
+                                   {"model", config_.has_own_model() ? kModelCopy : config_.model},
+                                   {"parameters", size},
+                                   {"workers", *config_.workers},
+                                   {"batches", config_.batches},
+                                   {"partition", config_.partition},
+                                   {"engine", config_.engine},
+                                   {"rounds", progress.rounds},
+                                   {"step", config_.step},
+                                   {"step_schedule", config_.step_schedule},
+                                   {"warmup_rounds", config_.warmup_rounds},
+                                   {"weight_decay", config_.weight_decay},
+                                   {"sign_of", config_.sign_of},
+                                   {"initial_rounds", *config_.initial_rounds},
+                                   {"seed", config_.seed}};
+  if (config_.has_own_model()) result["model_file_sha256"] = config_.model_file_sha256;
+  if (!is_dataset_name(config_.dataset) && !dataset_.mean.empty())
+    result["normalisation"] = {{"mean", dataset_.mean}, {"deviation", dataset_.deviation}};
+  if (accuracy()) result["test_accuracy"] = *accuracy();
+  result["test_loss"] = tested_->loss;
+  result["model_sha256"] = sha256_hex(std::as_bytes(replicas_.parameters()));
+  result["bits_per_parameter_up"] = bits_per_parameter(sent.ballot_bytes, sent.ballots, size);
+  result["bits_per_parameter_down"] = bits_per_parameter(sent.verdict_bytes, sent.verdicts, size);
+  result["absences"] = *config_.workers * progress.rounds - sum(progress.votes);
+  result["samples_per_second"] = progress.training_seconds > 0
+                                     ? static_cast<double>(sum(progress.samples)) / progress.training_seconds
+                                     : 0;
+  result["batches_used"] = mean_batches(progress);
+  result["seconds"] = progress.seconds;
   if (!total_half_errors.empty()) {
     nlohmann::ordered_json rates;  // the mean error rate over the coordinates, as the tally sees it
     for (std::uint32_t m = 0; m < total_half_errors.size(); ++m)
@@ -148,11 +150,13 @@ nlohmann::json read_summary(const fs::path& folder) {
 
 std::string format_summary(const nlohmann::json& summary) {
   return fmt::format(
-      "test accuracy   {:.2f} %\nbits/parameter  {:.3f} up, {:.3f} down\nsamples/second  {:.0f}\n"
+      "{}\nbits/parameter  {:.3f} up, {:.3f} down\nsamples/second  {:.0f}\n"
       "model sha256    {}\n",
-      100 * summary.at("test_accuracy").get<double>(), summary.at("bits_per_parameter_up").get<double>(),
-      summary.at("bits_per_parameter_down").get<double>(), summary.at("samples_per_second").get<double>(),
-      summary.at("model_sha256").get<std::string>());
+      summary.contains("test_accuracy")
+          ? fmt::format("test accuracy   {:.2f} %", 100 * summary.at("test_accuracy").get<double>())
+          : fmt::format("test loss       {:.4g}", summary.at("test_loss").get<double>()),
+      summary.at("bits_per_parameter_up").get<double>(), summary.at("bits_per_parameter_down").get<double>(),
+      summary.at("samples_per_second").get<double>(), summary.at("model_sha256").get<std::string>());
 }
 
 }  // namespace signvote

@@ -12,6 +12,8 @@
 #include "base/thread_pool.h"
 #include "engine/run_state.h"
 #include "learn/dataset.h"
+#include "learn/evaluate.h"
+#include "learn/loss.h"
 #include "learn/models.h"
 #include "run/config.h"
 #include "signvote/tally.h"
@@ -31,7 +33,7 @@ class Record {
  public:
   /// Continues metrics.jsonl after cutting off the rows beyond round `rounds`. References must outlive
   /// this. Throws DataError that names the line if a row is damaged.
-  Record(const TrainConfig& config, const Dataset& dataset, Replicas& replicas, ThreadPool& pool,
+  Record(const TrainConfig& config, const Dataset& dataset, Replicas& replicas, Loss loss, ThreadPool& pool,
          std::uint64_t rounds);
 
   /// True if metrics.jsonl had a row of round `rounds`.
@@ -40,8 +42,12 @@ class Record {
   /// Tests the model and adds a row. `train_loss` is the mean over the last round's samples.
   void test(const RunProgress& progress, double train_loss);
 
-  /// The accuracy in the last test, if there was one.
-  std::optional<double> accuracy() const { return accuracy_; }
+  /// The accuracy in the last test, if there was one and y is a class.
+  std::optional<double> accuracy() const { return tested_ ? tested_->accuracy() : std::nullopt; }
+  /// The loss in the last test, if there was one without an accuracy.
+  std::optional<double> shown_test_loss() const {
+    return tested_ && !accuracy() ? std::optional(tested_->loss) : std::nullopt;
+  }
 
   /// When this returns, metrics.jsonl is on the disk.
   void sync() { metrics_.sync(); }
@@ -57,11 +63,12 @@ class Record {
   const TrainConfig& config_;
   const Dataset& dataset_;
   Replicas& replicas_;
+  Loss loss_;
   ThreadPool& pool_;
   std::filesystem::path folder_;
   MetricsRows rows_;
   LineLog metrics_;
-  std::optional<double> accuracy_;
+  std::optional<Evaluation> tested_;  // the last test
 };
 
 /// Reads the summary.json of the run in `folder`; null if it has none. Throws DataError if it cannot be

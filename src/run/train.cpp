@@ -14,6 +14,7 @@
 #include "engine/checkpoint.h"
 #include "engine/local/local_engine.h"
 #include "run/learner.h"
+#include "run/network.h"
 #include "run/record.h"
 #include "run/schedule.h"
 #include "signvote/error.h"
@@ -48,7 +49,9 @@ class Run {
   /// Begins to change the folder. To be called when no process has failed before.
   void take_over(const Dataset& dataset) {
     if (!engine_->leads()) return;
-    record_.emplace(config_, dataset, learner_.replicas(), learner_.pool(), progress_.rounds);
+    record_.emplace(config_, dataset, learner_.replicas(), learner_.loss(), learner_.pool(),
+                    progress_.rounds);
+    keep_model_file(config_);  // before the config.toml that names it
     // A resumed run may have more rounds or other intervals than before.
     write_file_atomically(folder_ / "config.toml", write_config(config_));
     if (hooks_.started) hooks_.started();
@@ -73,7 +76,13 @@ class Run {
       stopped = stopped || stops_alone();
       if (progress_.rounds % config_.save_every == 0 || progress_.rounds == last || stopped) save();
       if (decided && record_ && hooks_.progress)
-        hooks_.progress({{}, progress_.rounds, config_.rounds, record_->accuracy(), loss_, tests});
+        hooks_.progress({{},
+                         progress_.rounds,
+                         config_.rounds,
+                         record_->accuracy(),
+                         loss_,
+                         tests,
+                         record_->shown_test_loss()});
     }
     const bool finished = progress_.rounds == config_.rounds;
     if (record_ && (finished || stopped)) record_->write_model();
@@ -235,6 +244,7 @@ void create_run(const TrainConfig& config) {
       throw ConfigError(
           fmt::format("'{0}' holds a run already; go on with it by --resume '{0}', or choose another --out",
                       folder.string()));
+  keep_model_file(config);
   write_file_atomically(folder / "config.toml", write_config(config));
 }
 

@@ -6,6 +6,7 @@
 //   DIR/shard-*.bin      the tally's other shards, with --engine mpi
 //   DIR/memory-*.bin     what each worker remembers, if it signs its momentum
 //   DIR/journal/         with a server, instead of the checkpoint and the shards
+//   DIR/network.pt       a copy of the user's own model file, if the run trains one
 //   DIR/model.pt         the model, once finished (and on Ctrl-C)
 //   DIR/summary.json     the result, once finished
 #pragma once

@@ -76,6 +76,19 @@ class Worker {
   void prepare(const JoinedRun& run) {
     parse_config(run.settings, "the server's settings", config_);
     config_.data = options_.data;
+    if (!is_dataset_name(config_.dataset) && config_.data.empty())
+      throw ConfigError(
+          fmt::format("the server trains on a data set that signvote does not know, {}; give this worker its "
+                      "copy with --data",
+                      config_.dataset));
+    if (config_.has_own_model()) {
+      if (options_.model.empty())
+        throw ConfigError(fmt::format(
+            "the server trains a model that signvote does not know; give this worker the file with the "
+            "SHA-256 {} with --model",
+            config_.model_file_sha256));
+      config_.model = options_.model;
+    }
     config_.threads = options_.threads;
     config_.out = "unused";
     resolve(config_);
@@ -83,7 +96,7 @@ class Worker {
     if (worker_ >= *config_.workers)
       throw EngineError(
           fmt::format("the server gave this worker the number {} of {}", worker_, *config_.workers));
-    dataset_ = load_dataset(config_.dataset, config_.data_folder());
+    dataset_ = config_.load_data();
     learner_ = std::make_unique<Learner>(config_, dataset_, std::vector{worker_}, hooks_.warn);
     if (run.parameters != learner_->replicas().size())
       throw EngineError(fmt::format(
@@ -98,7 +111,8 @@ class Worker {
     learner_->set_batch(worker_, batch_);
     remember(run);
     say(fmt::format("worker {} of {}: {} on {} with {} samples a round of {}, {} rounds", worker_,
-                    *config_.workers, config_.model, config_.dataset,
+                    *config_.workers, std::filesystem::path(config_.model).filename().string(),
+                    config_.dataset,
                     options_.round_seconds > 0 ? fmt::format("what fits {} s", options_.round_seconds)
                                                : fmt::format("{}", batch_),
                     share, run.rounds));

@@ -110,7 +110,7 @@ class RunFolder(Case):
         self.assertEqual(config(out)["eval_every"], 2)
 
     def test_every_flag_is_a_key(self):
-        shown = set(re.findall(r"^  --([a-z-]+)", run("train", "--help").stdout, re.MULTILINE))
+        shown = set(re.findall(r"^  --([a-z0-9-]+)", run("train", "--help").stdout, re.MULTILINE))
         own = {"config", "resume"}
         keys = {
             "dataset": "mnist",
@@ -135,9 +135,12 @@ class RunFolder(Case):
             "threads": 1,
             "micro_batch": 2,
             "engine": "local",
+            "loss": "cross-entropy",
             "out": str(self.folder / "run"),
         }
-        self.assertEqual(shown - own, {key.replace("_", "-") for key in keys} | {"batch-mode"})
+        self.assertEqual(
+            shown - own, {key.replace("_", "-") for key in keys} | {"batch-mode", "context", "model-file-sha256"}
+        )
 
         file = self.folder / "all.toml"
         file.write_text("".join(f"{key} = {value!r}\n" for key, value in keys.items()))

@@ -26,47 +26,47 @@ Bytes idx(const std::vector<std::uint32_t>& header, std::span<const std::uint8_t
   return bytes;
 }
 
-Bytes idx_images(const LabelledImages& images) {
-  return idx({0x803, static_cast<std::uint32_t>(images.count()), 28, 28}, images.pixels);
+Bytes idx_images(const Samples& images) {
+  return idx({0x803, static_cast<std::uint32_t>(images.count()), 28, 28}, images.bytes);
 }
 
-Bytes idx_labels(const LabelledImages& images) {
-  return idx({0x801, static_cast<std::uint32_t>(images.count())}, images.labels);
+Bytes idx_labels(const Samples& images) {
+  return idx({0x801, static_cast<std::uint32_t>(images.count())},
+             std::vector<std::uint8_t>(images.labels.begin(), images.labels.end()));
 }
 
-Bytes cifar10_batch(const LabelledImages& images) {
+Bytes cifar10_batch(const Samples& images) {
   Bytes bytes;
   for (std::size_t i = 0; i < images.count(); ++i) {
     bytes.push_back(static_cast<std::byte>(images.labels[i]));
-    for (const std::uint8_t pixel : images.image(i)) bytes.push_back(static_cast<std::byte>(pixel));
+    for (const std::uint8_t pixel : images.bytes_of(i)) bytes.push_back(static_cast<std::byte>(pixel));
   }
   return bytes;
 }
 
 // Pixels from one random number each image: rapidcheck need not shrink pictures.
-LabelledImages arbitrary_images(std::size_t channels, std::size_t side) {
-  LabelledImages images{.channels = channels, .height = side, .width = side, .pixels = {}, .labels = {}};
+Samples arbitrary_images(std::size_t channels, std::size_t side) {
+  Samples images{.shape = {channels, side, side}, .bytes = {}, .labels = {}};
   const auto count = *rc::gen::inRange<std::size_t>(1, 6);
   for (std::size_t i = 0; i < count; ++i) {
-    images.labels.push_back(*rc::gen::inRange<std::uint8_t>(0, 10));
+    images.labels.push_back(*rc::gen::inRange<std::int64_t>(0, 10));
     auto state = *rc::gen::arbitrary<std::uint32_t>();
-    for (std::size_t p = 0; p < images.image_bytes(); ++p) {
+    for (std::size_t p = 0; p < elements_of(images.shape); ++p) {
       state = state * 1664525 + 1013904223;
-      images.pixels.push_back(static_cast<std::uint8_t>(state >> 24));
+      images.bytes.push_back(static_cast<std::uint8_t>(state >> 24));
     }
   }
   return images;
 }
 
-LabelledImages mnist_images() { return arbitrary_images(1, 28); }
-LabelledImages cifar10_images() { return arbitrary_images(3, 32); }
+Samples mnist_images() { return arbitrary_images(1, 28); }
+Samples cifar10_images() { return arbitrary_images(3, 32); }
 
-bool same(const LabelledImages& a, const LabelledImages& b) {
-  return a.channels == b.channels && a.height == b.height && a.width == b.width && a.pixels == b.pixels &&
-         a.labels == b.labels;
+bool same(const Samples& a, const Samples& b) {
+  return a.shape == b.shape && a.bytes == b.bytes && a.labels == b.labels;
 }
 
-LabelledImages parse(const Bytes& images, const Bytes& labels) {
+Samples parse(const Bytes& images, const Bytes& labels) {
   return parse_mnist({"the-images", images}, {"the-labels", labels});
 }
 
@@ -83,29 +83,29 @@ std::string refusal(const Call& call) {
 
 TEST(Dataset, mnist_round_trip) {
   EXPECT_TRUE(rc::check("what is written as IDX is parsed back", [] {
-    const LabelledImages images = mnist_images();
+    const Samples images = mnist_images();
     RC_ASSERT(same(parse(idx_images(images), idx_labels(images)), images));
   }));
 }
 
 TEST(Dataset, cifar10_round_trip) {
   EXPECT_TRUE(rc::check("batches are parsed back, one after the other", [] {
-    const LabelledImages first = cifar10_images();
-    const LabelledImages second = cifar10_images();
-    LabelledImages parsed;
+    const Samples first = cifar10_images();
+    const Samples second = cifar10_images();
+    Samples parsed;
     append_cifar10_batch({"first", cifar10_batch(first)}, parsed);
     RC_ASSERT(same(parsed, first));
     append_cifar10_batch({"second", cifar10_batch(second)}, parsed);
-    LabelledImages both = first;
-    both.pixels.insert(both.pixels.end(), second.pixels.begin(), second.pixels.end());
+    Samples both = first;
+    both.bytes.insert(both.bytes.end(), second.bytes.begin(), second.bytes.end());
     both.labels.insert(both.labels.end(), second.labels.begin(), second.labels.end());
     RC_ASSERT(same(parsed, both));
   }));
 }
 
 TEST(Dataset, every_truncation_is_refused) {
-  LabelledImages images{.channels = 1, .height = 28, .width = 28, .pixels = {}, .labels = {3, 9}};
-  images.pixels.assign(2 * kMnistPixels, 7);
+  Samples images{.shape = {1, 28, 28}, .bytes = {}, .labels = {3, 9}};
+  images.bytes.assign(2 * kMnistPixels, 7);
   const Bytes pixels = idx_images(images);
   const Bytes labels = idx_labels(images);
   for (std::size_t size = 0; size < pixels.size(); ++size) {
@@ -121,7 +121,7 @@ TEST(Dataset, every_truncation_is_refused) {
   const Bytes batch(2 * kCifarRecord);
   for (std::size_t size = 0; size < batch.size(); ++size) {
     if (size == kCifarRecord) continue;  // one whole image
-    LabelledImages parsed;
+    Samples parsed;
     EXPECT_THROW(append_cifar10_batch({"batch", std::span(batch).first(size)}, parsed), DataError) << size;
     EXPECT_EQ(parsed.count(), 0U);
   }
@@ -129,7 +129,7 @@ TEST(Dataset, every_truncation_is_refused) {
 
 TEST(Dataset, a_byte_too_many_is_refused) {
   EXPECT_TRUE(rc::check("a longer file is refused", [] {
-    const LabelledImages images = mnist_images();
+    const Samples images = mnist_images();
     Bytes pixels = idx_images(images);
     Bytes labels = idx_labels(images);
     (*rc::gen::arbitrary<bool>() ? pixels : labels).push_back(std::byte{0});
@@ -139,7 +139,7 @@ TEST(Dataset, a_byte_too_many_is_refused) {
 
 TEST(Dataset, wrong_magic_is_refused) {
   EXPECT_TRUE(rc::check("any other first word is refused", [] {
-    const LabelledImages images = mnist_images();
+    const Samples images = mnist_images();
     Bytes pixels = idx_images(images);
     Bytes labels = idx_labels(images);
     Bytes& damaged = *rc::gen::arbitrary<bool>() ? pixels : labels;
@@ -148,8 +148,8 @@ TEST(Dataset, wrong_magic_is_refused) {
     RC_ASSERT(error.find("is not an IDX file") != std::string::npos ||
               error.find("was expected") != std::string::npos);
   }));
-  LabelledImages images{.channels = 1, .height = 28, .width = 28, .pixels = {}, .labels = {1}};
-  images.pixels.resize(kMnistPixels);
+  Samples images{.shape = {1, 28, 28}, .bytes = {}, .labels = {1}};
+  images.bytes.resize(kMnistPixels);
   EXPECT_EQ(refusal([&] { parse(idx_labels(images), idx_labels(images)); }),
             "'the-images' is a label file where an image file was expected");
   EXPECT_EQ(refusal([&] { parse(idx_images(images), idx_images(images)); }),
@@ -159,25 +159,25 @@ TEST(Dataset, wrong_magic_is_refused) {
 TEST(Dataset, labels_out_of_range_are_refused) {
   EXPECT_TRUE(rc::check("a label of 10 or more is refused, wherever it is", [] {
     const auto label = *rc::gen::inRange(10, 256);
-    LabelledImages images = mnist_images();
+    Samples images = mnist_images();
     images.labels[*rc::gen::inRange<std::size_t>(0, images.count())] = static_cast<std::uint8_t>(label);
     const std::string what = "has the label " + std::to_string(label);
     RC_ASSERT(refusal([&] { parse(idx_images(images), idx_labels(images)); }).find(what) !=
               std::string::npos);
 
-    LabelledImages batch = cifar10_images();
+    Samples batch = cifar10_images();
     batch.labels[*rc::gen::inRange<std::size_t>(0, batch.count())] = static_cast<std::uint8_t>(label);
-    LabelledImages parsed;
+    Samples parsed;
     const auto append = [&] { append_cifar10_batch({"batch", cifar10_batch(batch)}, parsed); };
     RC_ASSERT(refusal(append).find(what) != std::string::npos);
-    RC_ASSERT(parsed.count() == 0U && parsed.pixels.empty());
+    RC_ASSERT(parsed.count() == 0U && parsed.bytes.empty());
   }));
 }
 
 TEST(Dataset, counts_that_disagree_are_refused) {
   EXPECT_TRUE(rc::check("images and labels of different number are refused", [] {
-    const LabelledImages a = mnist_images();
-    LabelledImages b = mnist_images();
+    const Samples a = mnist_images();
+    Samples b = mnist_images();
     if (a.count() == b.count()) b.labels.push_back(0);
     RC_ASSERT(refusal([&] { parse(idx_images(a), idx_labels(b)); })
                   .find("'the-images' has " + std::to_string(a.count()) + " images, but 'the-labels' has " +
@@ -218,13 +218,12 @@ TEST(Dataset, any_bytes_are_safe) {
     for (const std::span<const std::byte> x : {bytes(a), std::span<const std::byte>(images)})
       for (const std::span<const std::byte> y : {bytes(b), std::span<const std::byte>(labels)})
         RC_ASSERT(refusal([&] { parse_mnist({"x", x}, {"y", y}); }) != "accepted");  // a picture is longer
-    LabelledImages parsed;
+    Samples parsed;
     RC_ASSERT(refusal([&] { append_cifar10_batch({"x", bytes(a)}, parsed); }) != "accepted");
   }));
 }
 
-void write_mnist(const fs::path& folder, const LabelledImages& train, const LabelledImages& test,
-                 char separator) {
+void write_mnist(const fs::path& folder, const Samples& train, const Samples& test, char separator) {
   const std::string mark(1, separator);
   write_file_atomically(folder / ("train-images" + mark + "idx3-ubyte"), idx_images(train));
   write_file_atomically(folder / ("train-labels" + mark + "idx1-ubyte"), idx_labels(train));
@@ -235,8 +234,8 @@ void write_mnist(const fs::path& folder, const LabelledImages& train, const Labe
 TEST(Dataset, loads_mnist_in_both_spellings) {
   EXPECT_TRUE(rc::check("load_dataset(mnist)", [] {
     const TemporaryFolder folder;
-    const LabelledImages train = mnist_images();
-    const LabelledImages test = mnist_images();
+    const Samples train = mnist_images();
+    const Samples test = mnist_images();
     write_mnist(folder.path(), train, test, *rc::gen::element('-', '.'));
     const Dataset dataset = load_dataset("mnist", folder.path());
     RC_ASSERT(same(dataset.train, train));
@@ -251,10 +250,10 @@ TEST(Dataset, loads_cifar10_from_the_folder_or_its_subfolder) {
     const TemporaryFolder folder;
     const fs::path batches = *rc::gen::arbitrary<bool>() ? folder.path() : folder.path() / kCifar10Folder;
     fs::create_directories(batches);
-    LabelledImages train;
-    LabelledImages test;
+    Samples train;
+    Samples test;
     for (const char* file : kCifar10Files) {
-      const LabelledImages images = cifar10_images();
+      const Samples images = cifar10_images();
       write_file_atomically(batches / file, cifar10_batch(images));
       append_cifar10_batch({file, cifar10_batch(images)},
                            std::string(file) == "test_batch.bin" ? test : train);
@@ -269,7 +268,7 @@ TEST(Dataset, loads_cifar10_from_the_folder_or_its_subfolder) {
 
 TEST(Dataset, errors_name_the_file_and_the_remedy) {
   const TemporaryFolder folder;
-  EXPECT_THROW(load_dataset("imagenet", folder.path()), ConfigError);
+  EXPECT_THROW(load_dataset("imagenet", folder.path()), DataError);
   const auto load = [&](const std::string& name, const fs::path& from) {
     const std::string error = refusal([&] { load_dataset(name, from); });
     EXPECT_NE(error.find("`signvote data fetch " + name + "`"), std::string::npos) << error;
@@ -278,8 +277,8 @@ TEST(Dataset, errors_name_the_file_and_the_remedy) {
   };
   EXPECT_NE(load("mnist", folder.path() / "none").find("none' is not a folder"), std::string::npos);
   EXPECT_NE(load("cifar10", folder.path()).find("has no data_batch_1.bin"), std::string::npos);
-  LabelledImages images{.channels = 1, .height = 28, .width = 28, .pixels = {}, .labels = {4}};
-  images.pixels.resize(kMnistPixels);
+  Samples images{.shape = {1, 28, 28}, .bytes = {}, .labels = {4}};
+  images.bytes.resize(kMnistPixels);
   write_mnist(folder.path(), images, images, '-');
   for (const char* file : kMnistFiles) {
     const Bytes whole = read_file(folder.path() / file);

@@ -22,16 +22,16 @@ constexpr std::uint64_t kModelSeed = 3;
 
 Dataset small_dataset(std::size_t channels, std::size_t side, std::size_t count = 300) {
   Dataset dataset;
+  dataset.classes = 10;
   dataset.mean = {0.5F, 0.5F, 0.5F};
   dataset.deviation = {0.25F, 0.25F, 0.25F};
-  LabelledImages& train = dataset.train;
-  train.channels = channels;
-  train.height = train.width = side;
+  Samples& train = dataset.train;
+  train.shape = {channels, side, side};
   std::mt19937 source(1);
   for (std::size_t i = 0; i < count; ++i) {
     train.labels.push_back(static_cast<std::uint8_t>(source() % 10));
-    for (std::size_t p = 0; p < train.image_bytes(); ++p)
-      train.pixels.push_back(static_cast<std::uint8_t>(source()));
+    for (std::size_t p = 0; p < elements_of(train.shape); ++p)
+      train.bytes.push_back(static_cast<std::uint8_t>(source()));
   }
   return dataset;
 }
@@ -63,7 +63,7 @@ struct Stage {
       : dataset(dataset_),
         model(model_),
         pool(threads, use_one_torch_thread),
-        replicas(model_, dataset_.train, dataset_.classes, kModelSeed, threads),
+        replicas(model_, dataset_.train.shape, dataset_.classes, kModelSeed, threads),
         gradients(dataset_, options, replicas, pool) {}
 
   struct Round {
@@ -87,9 +87,9 @@ struct Stage {
   std::pair<Vector, double> plain(std::uint32_t worker, std::uint64_t round) const {
     BatchReader reader(dataset, dataset.train);
     const Batch batch = reader.read(gradients.draw(worker, round));
-    const auto net = make_net(model, dataset.train, dataset.classes, kModelSeed);
+    const auto net = make_net(model, dataset.train.shape, dataset.classes, kModelSeed);
     net->train();
-    const torch::Tensor loss = torch::nn::functional::cross_entropy(net->forward(batch.images), batch.labels);
+    const torch::Tensor loss = torch::nn::functional::cross_entropy(net->forward(batch.x), batch.y);
     loss.backward();
     Vector gradient;
     for (const auto& parameter : net->parameters()) {
@@ -245,8 +245,8 @@ TEST_F(GradientsTest, a_failed_part_is_not_waited_for) {
     const auto expected = stage.compute(2, 0);
     const std::vector<Pick> picks = stage.gradients.draw(0, 0);
     for (const std::size_t bad : {0U, 1U, 20U, 47U}) {
-      std::uint8_t& label = dataset.train.labels[picks[bad].index];
-      const std::uint8_t good = std::exchange(label, 200);
+      std::int64_t& label = dataset.train.labels[picks[bad].index];
+      const std::int64_t good = std::exchange(label, 200);
       EXPECT_ANY_THROW(stage.gradients.compute(0, [](std::uint32_t worker, std::span<const float>, double) {
         EXPECT_EQ(worker, 1U) << "was reported without all of its parts";
       }));
@@ -272,7 +272,7 @@ class Draw : public GradientsTest {
 
   Dataset dataset_ = small_dataset(1, 16, 1);
   ThreadPool pool_{1};
-  Replicas replicas_{"cnn", dataset_.train, 10, 0, 1};
+  Replicas replicas_{"cnn", dataset_.train.shape, 10, 0, 1};
 };
 
 TEST_F(Draw, different_samples_of_the_workers_own) {

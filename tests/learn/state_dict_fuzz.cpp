@@ -21,7 +21,7 @@ void require(bool held) {
 void try_entries(const ArchiveEntries& entries) {
   const StateDict state = read_state_dict(entries);
   for (const auto& [name, tensor] : state) {
-    std::size_t bytes = tensor.type == ElementType::float32 ? 4 : 8;
+    std::size_t bytes = bytes_of(tensor.type);
     for (const std::int64_t size : tensor.shape) bytes *= static_cast<std::size_t>(size);
     require(tensor.bytes.size() == bytes);
     bool inside = false;

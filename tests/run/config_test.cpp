@@ -95,8 +95,19 @@ TEST(Config, the_initial_rounds_follow_from_the_method) {
 }
 
 TEST(Config, choices) {
-  for (const char* name : {"dataset", "model", "method", "engine"})
-    expect_refused(name, {"other", "", "LOCAL"}, "take ");
+  for (const char* name : {"method", "engine", "loss"}) expect_refused(name, {"other", "", "LOCAL"}, "take ");
+  for (const char* name : {"dataset", "model"}) {  // may be paths, which are looked up when all is known
+    TrainConfig config;
+    (name == std::string("model") ? config.model : config.dataset) = "other";
+    try {
+      resolve(config);
+      FAIL() << name;
+    } catch (const ConfigError& error) {
+      EXPECT_TRUE(
+          std::string(error.what()).starts_with(std::string("--") + name + " is 'other', which is neither"))
+          << error.what();
+    }
+  }
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace signvote::cli {
 
 int run_figure1(const Figure1Command& command) {
-  const Dataset dataset = load_dataset(command.base.dataset, command.base.data_folder());
+  const Dataset dataset = command.base.load_data();
   bool finished = false;
   {
     ShownProgress progress;

@@ -59,8 +59,9 @@ TrainHooks logging_hooks() {
   hooks.progress = [queue](const ProgressState& state) {
     if (!state.evaluated && state.done != state.total) return;
     queue->push(log_line(
-        fmt::format("round {} of {}{}{}", state.done, state.total,
+        fmt::format("round {} of {}{}{}{}", state.done, state.total,
                     state.test_accuracy ? fmt::format(", accuracy {:.2f} %", 100 * *state.test_accuracy) : "",
+                    state.test_loss ? fmt::format(", test loss {:.4f}", *state.test_loss) : "",
                     state.train_loss ? fmt::format(", loss {:.4f}", *state.train_loss) : "")));
   };
   return hooks;

@@ -9,6 +9,7 @@
 #include "cli/compute/commands.h"
 #include "cli/compute/hooks.h"
 #include "learn/dataset.h"
+#include "run/network.h"
 #include "run/record.h"
 
 namespace signvote::cli {
@@ -27,8 +28,9 @@ int run_server(const ServerCommand& command) {
   options.metrics_port = command.metrics_port;
 
   const TrainConfig& config = command.config;
-  const Dataset dataset = load_dataset(config.dataset, config.data_folder());
+  const Dataset dataset = config.load_data();
   check_batches(config, dataset);
+  check_network(config, dataset);
   make_folder(config.out);
   const TrainHooks hooks = logging_hooks();
   if (command.tls && !command.tls->warning().empty()) hooks.warn(command.tls->warning());

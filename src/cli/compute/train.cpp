@@ -11,6 +11,7 @@
 #include "cli/compute/ranks.h"
 #include "learn/dataset.h"
 #include "run/mpi.h"
+#include "run/network.h"
 #include "run/record.h"
 #include "run/schedule.h"
 #include "signvote/error.h"
@@ -52,8 +53,9 @@ int train_in_group(const TrainConfig& config, bool resume, const Group& group,
               ? "give --rounds with a larger number to go on"
               : "for more, begin anew with a larger --rounds, because its steps would be others"));
     }
-    dataset = load_dataset(config.dataset, config.data_folder());
+    dataset = config.load_data();
     check_batches(config, dataset);
+    check_network(config, dataset);
   });
   compare_settings(config, group);
   on_all_ranks(group, [&] {  // only now, because a run that cannot begin on some rank leaves no folder

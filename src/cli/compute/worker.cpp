@@ -36,6 +36,7 @@ int run_worker(const WorkerCommand& command) {
   options.session.program = fmt::format("signvote {}", SIGNVOTE_VERSION);
   options.session.name = command.name;
   options.data = command.data;
+  options.model = command.model;
   options.state = command.state;
   options.threads = command.threads;
   options.batch = command.batch;
