@@ -32,7 +32,10 @@ ForeignArray::Type type_of_format(const std::string& format) {
   using Type = ForeignArray::Type;
   // The machines are little-endian, so "<" changes nothing.
   const std::string plain = format.find_first_of("@=<") == 0 ? format.substr(1) : format;
-  return plain == "f" ? Type::float32 : plain == "d" ? Type::float64 : plain == "b" ? Type::int8 : Type::other;
+  return plain == "f"   ? Type::float32
+         : plain == "d" ? Type::float64
+         : plain == "b" ? Type::int8
+                        : Type::other;
 }
 
 ForeignArray::Type type_of_dlpack(DLDataType type) {
@@ -54,8 +57,9 @@ ForeignArray::ForeignArray(py::handle array, const char* what) : what_(what) {
   else if (py::hasattr(array, "__dlpack__"))
     read_dlpack(array);
   else
-    throw py::type_error(fmt::format("{} is a {}, which is no array: it has neither the buffer protocol nor DLPack",
-                                     what_, py::str(py::type::of(array).attr("__name__")).cast<std::string>()));
+    throw py::type_error(
+        fmt::format("{} is a {}, which is no array: it has neither the buffer protocol nor DLPack", what_,
+                    py::str(py::type::of(array).attr("__name__")).cast<std::string>()));
 }
 
 ForeignArray::~ForeignArray() {
@@ -77,7 +81,8 @@ void ForeignArray::read_buffer(py::handle array) {
 
 void ForeignArray::read_dlpack(py::handle array) {
   const auto device = array.attr("__dlpack_device__")().cast<py::tuple>();
-  if (py::int_(device[0]).cast<std::int32_t>() != kCpu) refuse("is on another device; copy it to the CPU first");
+  if (py::int_(device[0]).cast<std::int32_t>() != kCpu)
+    refuse("is on another device; copy it to the CPU first");
   dlpack_ = array.attr("__dlpack__")();
   const auto* tensor = static_cast<const DLTensor*>(PyCapsule_GetPointer(dlpack_.ptr(), "dltensor"));
   if (tensor == nullptr) throw py::error_already_set();

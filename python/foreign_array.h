@@ -52,8 +52,9 @@ class ForeignArray {
   std::size_t size_ = 0;
   std::size_t item_ = 1;
   bool read_only_ = false;
-  Py_buffer buffer_{};            // held if its obj is not null
-  pybind11::object dlpack_ = {};  // the capsule; unless somebody consumes it, it frees the tensor's handle itself
+  Py_buffer buffer_{};  // held if its obj is not null
+  pybind11::object dlpack_ =
+      {};  // the capsule; unless somebody consumes it, it frees the tensor's handle itself
 };
 
 }  // namespace signvote::python

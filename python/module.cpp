@@ -242,7 +242,8 @@ class CheckedBallotBox {
  private:
   void check() const {
     if (tally_.options().workers != workers_)
-      throw py::value_error("the tally has another number of workers since this box was made; make a new one");
+      throw py::value_error(
+          "the tally has another number of workers since this box was made; make a new one");
   }
 
   Tally& tally_;
@@ -253,8 +254,7 @@ class CheckedBallotBox {
 void define_errors(py::module_& m) {
   // Kept by the module; py::register_exception translates what C++ throws, the last one registered first.
   const py::object error = py::register_exception<Error>(m, "Error");
-  py::register_exception<ConfigError>(m, "ConfigError",
-                                      py::make_tuple(error, py::handle(PyExc_ValueError)));
+  py::register_exception<ConfigError>(m, "ConfigError", py::make_tuple(error, py::handle(PyExc_ValueError)));
   py::register_exception<DataError>(m, "DataError", error);
   py::register_exception<EngineError>(m, "EngineError", error);
   m.attr("Error").attr("__doc__") = "What signvote raises: ConfigError, DataError or EngineError.";
@@ -264,7 +264,8 @@ void define_errors(py::module_& m) {
 }
 
 void define_sign_vector(py::module_& m) {
-  py::class_<SignVector>(m, "SignVector", R"(A sign or an abstention for each coordinate: a ballot, or a verdict.
+  py::class_<SignVector>(m, "SignVector",
+                         R"(A sign or an abstention for each coordinate: a ballot, or a verdict.
 
 It has a fixed size. Two bit planes hold it, coordinate i in bit i % 64 of word i // 64: `present` is 1
 where there is a sign, `negative` where that sign is minus.
@@ -279,7 +280,8 @@ array([ 1,  0,  0, -1,  0], dtype=int8)
 array([9], dtype=uint64)
 )")
       .def(py::init<std::size_t>(), py::arg("size") = 0)
-      .def_static("from_signs", &from_signs, py::arg("signs"), R"(From an int8 array of -1, 0 (abstains) and 1.
+      .def_static("from_signs", &from_signs, py::arg("signs"),
+                  R"(From an int8 array of -1, 0 (abstains) and 1.
 
 >>> import numpy
 >>> SignVector.from_signs(numpy.array([1, 0, -1], dtype="int8"))[2]
@@ -289,13 +291,11 @@ array([9], dtype=uint64)
       .def("count_present", &SignVector::count_present, "How many coordinates do not abstain.")
       .def_property_readonly("size", &SignVector::size, "The number of coordinates.")
       .def_property_readonly(
-          "present",
-          [](const py::object& self) { return plane(self, self.cast<SignVector&>().present()); },
+          "present", [](const py::object& self) { return plane(self, self.cast<SignVector&>().present()); },
           "The plane's own memory as a uint64 array, not a copy. Who writes to it keeps the form: a bit of\n"
           "`negative` is 0 wherever that of `present` is, and bits past the last coordinate are 0 in both.")
       .def_property_readonly(
-          "negative",
-          [](const py::object& self) { return plane(self, self.cast<SignVector&>().negative()); },
+          "negative", [](const py::object& self) { return plane(self, self.cast<SignVector&>().negative()); },
           "The plane's own memory as a uint64 array, not a copy. See `present`.")
       .def("__len__", &SignVector::size)
       .def("__getitem__", [](const SignVector& self, py::ssize_t i) { return self[checked_index(self, i)]; })
@@ -316,7 +316,8 @@ array([9], dtype=uint64)
           [](const py::bytes& message) { return decode_message(message, header_of_message(message)); }));
   m.attr("SignVector").attr("__hash__") = py::none();  // because it can change
 
-  m.def("pack", &pack_array, py::arg("gradient"), py::arg("out") = py::none(), R"(The signs of a gradient, as a ballot.
+  m.def("pack", &pack_array, py::arg("gradient"), py::arg("out") = py::none(),
+        R"(The signs of a gradient, as a ballot.
 
 A gradient of exactly zero abstains. `gradient` is a contiguous array of float32, float64 or bfloat16, of any
 shape and any library that has the buffer protocol or DLPack, on the CPU. None if a value is NaN or infinite:
@@ -341,7 +342,8 @@ array([-0.25,  0.  ,  0.25], dtype=float32)
 }
 
 void define_wire(py::module_& m) {
-  py::class_<MessageHeader>(m, "MessageHeader", R"(What a message is about: a worker's ballot, or a verdict (of worker 0).
+  py::class_<MessageHeader>(m, "MessageHeader",
+                            R"(What a message is about: a worker's ballot, or a verdict (of worker 0).
 
 >>> MessageHeader(kind="ballot", run_id=7, round=3, worker=1, size=582026)
 MessageHeader(kind='ballot', run_id=7, round=3, worker=1, size=582026)
@@ -390,7 +392,8 @@ The bytes may come from anybody. What is damaged or unexpected raises DataError.
 }
 
 void define_tally(py::module_& m) {
-  py::class_<Tally>(m, "Tally", R"(Turns the ballots of a round into a verdict, and learns each worker's reliability.
+  py::class_<Tally>(m, "Tally",
+                    R"(Turns the ballots of a round into a verdict, and learns each worker's reliability.
 
 It decides the coordinates [begin, end) of a model by method "it" (votes weighted by what was learnt) or "mv"
 (a plain majority). A worker's votes are weighted after `initial_rounds` of its rounds, by log-likelihood
@@ -432,7 +435,8 @@ Returns the verdict, in `out` if it is given: a SignVector of the tally's size t
       .def_property_readonly("workers", [](const Tally& self) { return self.options().workers; })
       .def_property_readonly("begin", [](const Tally& self) { return self.options().begin; })
       .def_property_readonly("end", [](const Tally& self) { return self.options().end; })
-      .def_property_readonly("initial_rounds", [](const Tally& self) { return self.options().initial_rounds; })
+      .def_property_readonly("initial_rounds",
+                             [](const Tally& self) { return self.options().initial_rounds; })
       .def_property_readonly("clip", [](const Tally& self) { return self.options().clip; })
       .def_property_readonly("size", &Tally::size, "end - begin.")
       .def_property_readonly("rounds", &Tally::rounds, "Rounds decided so far.")
@@ -490,7 +494,9 @@ Snapshots that are damaged, or of a tally with other options, raise DataError, a
             return tally;
           }));
 
-  py::class_<CheckedBallotBox>(m, "BallotBox", R"(The tally as a server sees it: ballots go in as bytes, the verdict comes out as bytes.
+  py::class_<CheckedBallotBox>(
+      m, "BallotBox",
+      R"(The tally as a server sees it: ballots go in as bytes, the verdict comes out as bytes.
 
 >>> tally = Tally(workers=2, end=100)
 >>> box = BallotBox(tally, run_id=7)
@@ -506,7 +512,8 @@ MessageHeader(kind='verdict', run_id=7, round=0, worker=0, size=100)
            "Takes a worker's ballot for this round. Raises DataError, which says why, if it is refused:\n"
            "malformed, of another run, round or worker, or the worker's second.")
       .def("close", &CheckedBallotBox::close,
-           "Decides the round by the ballots that were cast, begins the next, and returns the verdict's message.")
+           "Decides the round by the ballots that were cast, begins the next, and returns the verdict's "
+           "message.")
       .def_property_readonly("round", &CheckedBallotBox::round)
       .def_property_readonly(
           "verdict", [](const CheckedBallotBox& self) { return SignVector(self.verdict()); },

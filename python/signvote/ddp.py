@@ -57,7 +57,7 @@ class Vote:
     """The vote of one model, as this rank sees it. `register` makes it.
 
     steps       steps voted on so far
-    bytes_sent  bytes that this rank has sent to others in votes
+    bytes_sent  bytes that this rank has sent to others, for votes and for state_dict
     absences    for each rank, the buckets in which it had no vote, because its gradient was NaN or infinite
     """
 
@@ -150,7 +150,9 @@ class Vote:
 
         # In a `then`, because DDP sees what a future was told only if it is a tensor, but what `then` raises it
         # raises too; and because on a GPU this copy must be on the streams that belong to the future.
-        voted = torch.futures.Future(devices=None if buffer.device.type == "cpu" else [buffer.device])
+        voted: torch.futures.Future = torch.futures.Future(
+            devices=None if buffer.device.type == "cpu" else [buffer.device]
+        )
         future = voted.then(write)
         voting.add_done_callback(lambda _: voted.set_result(None))
         return future
@@ -186,8 +188,8 @@ class Vote:
         """This rank's ballot on each rank's parts; empty messages if its gradient is not finite."""
         if gradient.dtype == torch.float16:
             gradient = gradient.float()  # the kernels know no float16
-        packed = [pack(values) for values in gradient.split(layout.sizes)]
-        if any(signs is None for signs in packed):
+        packed = [signs for signs in map(pack, gradient.split(layout.sizes)) if signs is not None]
+        if len(packed) < len(layout.sizes):
             return [b""] * self._ranks
         present, negative = (plane[layout.order] for plane in _joined(packed))
         messages = []

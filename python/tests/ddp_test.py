@@ -109,7 +109,10 @@ def train(rank, steps, setup):
     bucket_bytes = setup.get("bucket_bytes", 25 << 20)
     dist._DEFAULT_FIRST_BUCKET_BYTES = bucket_bytes  # DDP has no other way to make the first bucket small
     model = DistributedDataParallel(
-        net, bucket_cap_mb=bucket_bytes / (1 << 20), find_unused_parameters=setup.get("skip", False)
+        net,
+        bucket_cap_mb=bucket_bytes / (1 << 20),
+        find_unused_parameters=setup.get("skip", False),
+        gradient_as_bucket_view=setup.get("view", False),
     )
     vote = signvote.ddp.register(model, **setup["options"])
     if "state" in setup:
@@ -143,7 +146,6 @@ def train(rank, steps, setup):
         "records": records,
         "parameters": {name: value.numpy() for name, value in net.state_dict().items()},
         "state": state.getvalue(),
-        "bytes_sent": vote.bytes_sent,
         "steps": vote.steps,
         "absences": vote.absences,
         "buckets": vote._votes,
@@ -188,6 +190,9 @@ class Ranks(unittest.TestCase):
     def test_buckets_may_be_small_and_are_made_anew(self):
         results, _ = self.compare(bucket_bytes=100)
         self.assertGreater(results[0]["buckets"], 1 + 5 * 3)  # one in the first step, then several
+
+    def test_gradients_may_be_views_of_buckets(self):
+        self.compare(bucket_bytes=100, view=True)
 
     def test_one_rank_and_three_ranks_vote_too(self):
         self.compare(ranks=1)
