@@ -67,7 +67,7 @@ def run_ranks(ranks, function, *arguments):
         started = []
         for rank in range(ranks):
             ours, theirs = context.Pipe()
-            process = context.Process(target=rank_main, args=(rank, folder, theirs))
+            process = context.Process(target=rank_main, args=(rank, folder, theirs), daemon=True)
             process.start()
             theirs.close()
             started.append((process, ours))
