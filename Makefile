@@ -18,8 +18,8 @@ help:
 	@echo '  make demo      train both methods on MNIST, batch mode 4, and draw accuracy over rounds'
 	@echo '  make test      all tests, those of the library under sanitizers, and a minute of fuzzing'
 	@echo '  make test-all  the same; then long chaos (over 50 kills), ten minutes of attacks, a model of 10^8'
-	@echo '                 parameters, the whole program under the address sanitizer, and make test on a'
-	@echo '                 bare Debian (as root)'
+	@echo '                 parameters, the whole program under the address sanitizer, the Python wheel with'
+	@echo '                 the newest PyTorch, and make test on a bare Debian (as root)'
 	@echo '  make stress    every test 20 times beside six busy loops, and a report: hours; a part of it with'
 	@echo '                 STRESS_TESTS=REGEX, STRESS_REPEAT=N, STRESS_BUSY=N or STRESS_JOBS=N before it'
 	@echo '  make bench     every kernel against its limit, rounds against PyTorch and NumPy; BENCH=--help'
@@ -43,7 +43,8 @@ test: everything mnist
 test-all: test
 	SIGNVOTE_CHAOS=long ctest --preset release --no-tests=error -R 'cli/chaos|cli/attacks|engine/desk$$'
 	$(call check,dev,build-dev)
-	tests/clean_root.sh || test $$? = 77  # the code of a test that was skipped
+	scripts/test_wheel || test $$? = 77  # the code of a test that was skipped
+	tests/clean_root.sh || test $$? = 77
 	@tests/skipped.py build build-dev
 
 stress: everything mnist

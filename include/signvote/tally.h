@@ -87,6 +87,10 @@ class Tally {
   /// Drops what was learnt of a worker, as if it had never voted, so that its place can go to another.
   void forget(std::uint32_t worker);
 
+  /// Changes the number of workers: those past it are dropped, new ones have never voted. Throws
+  /// ConfigError if there would be none.
+  void set_workers(std::uint32_t workers);
+
   const TallyOptions& options() const { return options_; }
   std::size_t size() const { return options_.end - options_.begin; }
 

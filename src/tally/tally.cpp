@@ -226,6 +226,21 @@ void Tally::forget(std::uint32_t worker) {
     for (std::size_t b = 0; b < blocks(); ++b) counts_[b * options_.workers + worker] = {};
 }
 
+void Tally::set_workers(std::uint32_t workers) {
+  if (workers == 0) throw ConfigError("a tally needs at least one worker");
+  if (options_.method == Method::it) {
+    std::vector<CountBlock> counts(workers * blocks());
+    const std::uint32_t kept = std::min(workers, options_.workers);
+    for (std::size_t b = 0; b < blocks(); ++b)
+      std::copy_n(counts_.begin() + static_cast<std::ptrdiff_t>(b * options_.workers), kept,
+                  counts.begin() + static_cast<std::ptrdiff_t>(b * workers));
+    counts_ = std::move(counts);
+  }
+  options_.workers = workers;
+  rounds_of_.resize(workers);
+  totals_.resize(workers);
+}
+
 void Tally::sum_up(std::uint32_t worker) {
   const auto counts = half_errors(worker);
   totals_[worker] = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});

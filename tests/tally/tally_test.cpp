@@ -454,6 +454,31 @@ TEST(Tally, decides_without_a_forgotten_worker_as_before) {
   }));
 }
 
+TEST(Tally, workers_who_are_dropped_are_forgotten_and_new_ones_have_never_voted) {
+  EXPECT_TRUE(rc::check("fewer and more workers", [](std::uint64_t seed) {
+    const auto n = *rc::gen::inRange<std::size_t>(0, 1200);
+    const auto at = *rc::gen::inRange<std::size_t>(0, 12);
+    const auto kept = *rc::gen::inRange<std::uint32_t>(1, 6);
+    Script script = make_script(seed, n, 5, 20, 0.2, 3);
+    if (seed % 4 == 0) script.options.method = Method::mv;
+    Tally changed(script.options);
+    SignVector verdict;
+    for (std::size_t t = 0; t < at; ++t) changed.decide(script.present[t], verdict);
+    Tally same(script.options);
+    same.restore(changed.snapshot());
+    for (std::uint32_t m = kept; m < 5; ++m) same.forget(m);
+    changed.set_workers(kept);
+    RC_ASSERT(changed.options().workers == kept);
+    changed.set_workers(7);
+    changed.set_workers(5);
+    RC_ASSERT(changed.snapshot() == same.snapshot());
+    RC_ASSERT(changed.total_half_errors() == same.total_half_errors());
+    RC_ASSERT(verdicts(changed, script, at) == verdicts(same, script, at));
+  }));
+  Tally tally({.workers = 1, .end = 1});
+  EXPECT_THROW(tally.set_workers(0), ConfigError);
+}
+
 TEST(Tally, a_forgotten_workers_successor_starts_from_nothing) {
   // It has no say until its initial rounds are over, so the others alone decide.
   const Script script = make_script(7, 300, 5, 40, 0, 3);

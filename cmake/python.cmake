@@ -1,0 +1,15 @@
+# Which Python the package is built for: the one that pip runs, else Debian's, which has python3-torch; `python3`
+# on the PATH may be another.
+if(NOT DEFINED Python_EXECUTABLE AND NOT SKBUILD)
+  set(Python_EXECUTABLE /usr/bin/python3)
+endif()
+find_package(Python 3.9 COMPONENTS Interpreter Development.Module QUIET)
+set(PYBIND11_FINDPYTHON ON)
+find_package(pybind11 2.10 CONFIG QUIET)
+if(Python_FOUND AND pybind11_FOUND)
+  add_subdirectory(python)
+elseif(SKBUILD)
+  message(FATAL_ERROR "a wheel needs pybind11 and the headers of Python")
+else()
+  message(STATUS "No Python package: it needs pybind11-dev and python3-dev")
+endif()

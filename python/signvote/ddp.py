@@ -1,0 +1,311 @@
+"""The vote in place of the all-reduce of PyTorch's DistributedDataParallel (DDP): one line in a training program.
+
+    model = DistributedDataParallel(net)
+    vote = signvote.ddp.register(model)                        # this one
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)   # each step moves a parameter by lr, or not at all
+
+Every rank is a worker. Instead of the mean of all ranks' gradients, backward() leaves the verdict in .grad: 1, -1
+or 0 for each coordinate, the same on all ranks. So any optimizer works; with SGD, lr is signvote's delta. Ranks may
+have batches of different sizes: the vote learns whom to trust.
+
+Each parameter is cut into as many parts as there are ranks, and a rank decides its part of each. For a bucket of
+parameters that DDP has ready, every rank sends each rank the signs of its parts, decides its own by what it was
+sent, and sends all ranks the verdict. What is learnt belongs to parameters and not to buckets, which DDP makes
+anew after the first step. All this happens in a thread of its own, while DDP computes the next bucket; buckets
+follow each other, in the same order on all ranks.
+"""
+
+import concurrent.futures
+import pickle
+from typing import Any, Dict, List, Optional, Tuple
+
+import numpy
+import torch
+import torch.distributed
+from torch.nn.parallel import DistributedDataParallel
+
+from ._core import DataError, MessageHeader, SignVector, Tally, decode, encode, pack, step
+
+WORD = 64  # coordinates in a word of a SignVector
+
+Planes = Tuple[numpy.ndarray, numpy.ndarray]  # `present` and `negative`
+
+
+def register(
+    model: DistributedDataParallel,
+    method: str = "it",
+    *,
+    process_group: Optional[torch.distributed.ProcessGroup] = None,
+    **options: Any,
+) -> "Vote":
+    """Makes `model` vote on its gradients from now on. All ranks must call this, in the same order.
+
+    `method` and `options` (initial_rounds, clip) are those of signvote.Tally. The votes travel through
+    `process_group`, which nobody else may use meanwhile; by default it is a new one of Gloo, because the tally
+    runs on the CPU, whatever the model runs on.
+    """
+    vote = Vote(model, process_group, method=method, **options)
+    model.register_comm_hook(vote, _on_bucket)
+    return vote
+
+
+def _on_bucket(vote, bucket):
+    return vote._take(bucket)
+
+
+class Vote:
+    """The vote of one model, as this rank sees it. `register` makes it.
+
+    steps       steps voted on so far
+    bytes_sent  bytes that this rank has sent to others, for votes and for state_dict
+    absences    for each rank, the buckets in which it had no vote, because its gradient was NaN or infinite
+    """
+
+    def __init__(
+        self, model: DistributedDataParallel, process_group: Optional[torch.distributed.ProcessGroup], **options: Any
+    ) -> None:
+        if not isinstance(model, DistributedDataParallel):
+            raise ValueError("the model must be a DistributedDataParallel: wrap it before you register the vote")
+        for name, module in model.module.named_modules():
+            if getattr(module, "sparse", False) is True:
+                raise ValueError(
+                    f"'{name}' makes sparse gradients, which cannot be voted on: make it with sparse=False"
+                )
+        if process_group is None:
+            if torch.distributed.get_world_size(model.process_group) != torch.distributed.get_world_size():
+                raise ValueError("the model is on some of the ranks: pass a process_group of these ranks for the vote")
+            process_group = torch.distributed.new_group(backend="gloo")
+        self._group = process_group
+        self._rank = torch.distributed.get_rank(process_group)
+        self._ranks = torch.distributed.get_world_size(process_group)
+        on_gpu = torch.distributed.get_backend(process_group) == "nccl"  # it takes nothing from the CPU
+        self._device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
+        self._options = options
+        self._shards: Dict[str, _Shard] = {}
+        self._shard_of: Dict[int, _Shard] = {}  # by the parameter's id
+        for name, parameter in model.module.named_parameters():
+            if parameter.requires_grad:
+                shard = _Shard(parameter.numel(), self._ranks, len(self._shards))
+                shard.tally = self._new_tally(shard, self._ranks)
+                self._shards[name] = self._shard_of[id(parameter)] = shard
+        self._layouts: Dict[Tuple[_Shard, ...], _Layout] = {}
+        self._votes = 0
+        self._thread = concurrent.futures.ThreadPoolExecutor(1, "signvote")
+        self.steps = 0
+        self.bytes_sent = 0
+        self.absences = [0] * self._ranks
+
+    def state_dict(self) -> Dict[str, Any]:
+        """What was learnt, of all parameters: 2 bytes for each rank and coordinate. All ranks must call this."""
+        mine = {name: shard.tally.snapshot() for name, shard in self._shards.items()}
+        parts = [pickle.loads(part) for part in self._on_thread(self._exchange, [pickle.dumps(mine)] * self._ranks)]
+        return {
+            "steps": self.steps,
+            "absences": list(self.absences),
+            "snapshots": {  # as tensors, which torch.load takes in all its modes
+                name: [torch.from_numpy(numpy.frombuffer(part[name], "uint8").copy()) for part in parts]
+                for name in self._shards
+            },
+        }
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        """Goes on from a state, which may be of another number of ranks: rank r then is what rank r was, and those
+        that were not there have never voted. Each rank must load the same state. Raises DataError, and changes
+        nothing, if the state does not fit the model or the options."""
+        snapshots, absences = state["snapshots"], state["absences"]
+        if snapshots.keys() != self._shards.keys():
+            names = sorted(snapshots.keys() ^ self._shards.keys())
+            raise DataError(f"the state is of another model: only one of the two has the parameter '{names[0]}'")
+        tallies = []
+        for name, shard in self._shards.items():
+            tally = self._new_tally(shard, workers=len(absences))
+            try:
+                tally.restore(snapshots[name])
+            except DataError as error:
+                raise DataError(f"parameter '{name}': {error}") from None
+            tally.set_workers(self._ranks)
+            tallies.append(tally)
+        for shard, tally in zip(self._shards.values(), tallies):
+            shard.tally = tally
+        self.steps = state["steps"]
+        self.absences = (list(absences) + [0] * self._ranks)[: self._ranks]
+
+    def _new_tally(self, shard: "_Shard", workers: int) -> Tally:
+        first, last = shard.parts[self._rank]
+        begin, end = (min(word * WORD, shard.size) for word in (first, last))
+        return Tally(workers=workers, begin=begin, end=end, **self._options)
+
+    def _take(self, bucket: torch.distributed.GradBucket) -> torch.futures.Future:
+        """A bucket is ready: begins its vote. Its future gets the bucket's buffer, with the verdict."""
+        buffer = bucket.buffer()
+        if buffer.is_sparse:
+            raise ValueError("sparse gradients cannot be voted on")
+        shards = tuple(self._shard_of[id(parameter)] for parameter in bucket.parameters())
+        gradient = buffer.cpu()  # itself, if it is there; from a GPU it waits for the copy
+        voting = self._thread.submit(self._vote, gradient, shards, bucket.is_last())
+
+        def write(_):
+            verdict = voting.result()
+            return buffer if verdict is buffer else buffer.copy_(verdict)
+
+        # In a `then`, because DDP sees what a future was told only if it is a tensor, but what `then` raises it
+        # raises too; and because on a GPU this copy must be on the streams that belong to the future.
+        voted: torch.futures.Future = torch.futures.Future(
+            devices=None if buffer.device.type == "cpu" else [buffer.device]
+        )
+        future = voted.then(write)
+        voting.add_done_callback(lambda _: voted.set_result(None))
+        return future
+
+    def _on_thread(self, function, *arguments):
+        return self._thread.submit(function, *arguments).result()
+
+    def _vote(self, gradient: torch.Tensor, shards: Tuple["_Shard", ...], ends_step: bool) -> torch.Tensor:
+        layout = self._layouts.get(shards)
+        if layout is None:
+            layout = self._layouts[shards] = _Layout(shards, self._ranks)
+        received = self._exchange(self._ballots(gradient, layout))
+        verdict = encode(self._header("verdict", layout.size_of(self._rank)), self._decide(received, layout))
+        verdicts = [
+            decode(message, self._header("verdict", layout.size_of(rank)))
+            for rank, message in enumerate(self._exchange([verdict] * self._ranks))
+        ]
+        self._votes += 1
+        if ends_step:
+            self._end_step()
+        return self._signs(gradient, verdicts, layout)
+
+    def _end_step(self) -> None:
+        # Sums that a method pools over the whole model belong here: one all-reduce of a small int64 vector on this
+        # thread, after the step's last bucket, so that all tallies use it in the next step.
+        self.steps += 1
+
+    def _header(self, kind: str, size: int, worker: int = 0) -> MessageHeader:
+        # The round counts buckets, so ranks that take them in different orders are told so and not mixed up.
+        return MessageHeader(kind=kind, round=self._votes, worker=worker, size=size)
+
+    def _ballots(self, gradient: torch.Tensor, layout: "_Layout") -> List[bytes]:
+        """This rank's ballot on each rank's parts; empty messages if its gradient is not finite."""
+        if gradient.dtype == torch.float16:
+            gradient = gradient.float()  # the kernels know no float16
+        packed = [signs for signs in map(pack, gradient.split(layout.sizes)) if signs is not None]
+        if len(packed) < len(layout.sizes):
+            return [b""] * self._ranks
+        present, negative = (plane[layout.order] for plane in _joined(packed))
+        messages = []
+        for rank in range(self._ranks):
+            words = layout.words_of(rank)
+            ballot = _sign_vector(layout.size_of(rank), (present[words], negative[words]))
+            messages.append(encode(self._header("ballot", ballot.size, self._rank), ballot))
+        return messages
+
+    def _decide(self, messages: List[bytes], layout: "_Layout") -> SignVector:
+        """The verdict on this rank's parts, by all ranks' ballots on them."""
+        size = layout.size_of(self._rank)
+        ballots: List[Optional[Planes]] = []
+        for worker, message in enumerate(messages):
+            if len(message) == 0:
+                self.absences[worker] += 1
+                ballots.append(None)
+            else:
+                ballot = decode(message, self._header("ballot", size, worker))
+                ballots.append((ballot.present, ballot.negative))
+        verdict = SignVector(size)
+        present, negative = verdict.present, verdict.negative
+        first = 0
+        for shard in layout.shards:
+            words = slice(first, first + shard.words_of(self._rank))
+            first = words.stop
+            part = shard.tally.decide(
+                [ballot and _sign_vector(shard.tally.size, (ballot[0][words], ballot[1][words])) for ballot in ballots]
+            )
+            present[words], negative[words] = part.present, part.negative
+        return verdict
+
+    def _signs(self, gradient: torch.Tensor, verdicts: List[SignVector], layout: "_Layout") -> torch.Tensor:
+        """The verdict as 1, -1 and 0: in the gradient's own memory if it is of float32."""
+        present, negative = (layout.in_buffer_order(plane) for plane in _joined(verdicts))
+        signs = gradient.zero_() if gradient.dtype == torch.float32 else torch.zeros(len(gradient))
+        first = 0
+        for values in signs.split(layout.sizes):
+            words = slice(first, first + _words(len(values)))
+            first = words.stop
+            step(values, _sign_vector(len(values), (present[words], negative[words])), -1.0)  # 0 - (-1) * U
+        return signs
+
+    def _exchange(self, messages: List[bytes]) -> List[bytes]:
+        """Sends messages[r] to rank r, and returns what each rank has sent to this one."""
+        lengths = torch.tensor([len(message) for message in messages], device=self._device)
+        coming = torch.empty_like(lengths)
+        torch.distributed.all_to_all_single(coming, lengths, group=self._group)
+        splits = coming.tolist()
+        sent = torch.from_numpy(numpy.frombuffer(bytearray().join(messages), "uint8")).to(self._device)
+        received = torch.empty(sum(splits), dtype=torch.uint8, device=self._device)
+        torch.distributed.all_to_all_single(received, sent, splits, lengths.tolist(), group=self._group)
+        others = self._ranks - 1
+        self.bytes_sent += len(sent) - len(messages[self._rank]) + others * lengths.element_size()
+        return [part.tobytes() for part in numpy.split(received.cpu().numpy(), numpy.cumsum(splits)[:-1])]
+
+
+class _Shard:
+    """A parameter in parts, one for each rank: parts[r] is (first, last) of rank r's words. Its tally is that of
+    this rank's part."""
+
+    tally: Tally
+
+    def __init__(self, size: int, ranks: int, number: int) -> None:
+        self.size = size
+        words = _words(size)
+        cuts = [words * i // ranks for i in range(ranks + 1)]
+        # Each parameter begins at another rank, because otherwise one rank would have all the short ones.
+        self.parts = [(cuts[i], cuts[i + 1]) for i in ((rank + number) % ranks for rank in range(ranks))]
+
+    def words_of(self, rank: int) -> int:
+        first, last = self.parts[rank]
+        return last - first
+
+
+class _Layout:
+    """Where the words of a bucket are: in the buffer's order, parameter by parameter, each beginning a word; and as
+    they are sent, rank by rank, for each its parts of these parameters."""
+
+    def __init__(self, shards: Tuple[_Shard, ...], ranks: int) -> None:
+        self.shards = shards
+        self.sizes = [shard.size for shard in shards]
+        begins = numpy.cumsum([0] + [_words(size) for size in self.sizes])
+        # order[i] is the place in the buffer of word i as it is sent.
+        self.order = numpy.concatenate(
+            [
+                numpy.arange(begin + shard.parts[rank][0], begin + shard.parts[rank][1])
+                for rank in range(ranks)
+                for begin, shard in zip(begins, shards)
+            ]
+        )
+        self._edges = numpy.cumsum([0] + [sum(shard.words_of(rank) for shard in shards) for rank in range(ranks)])
+
+    def words_of(self, rank: int) -> slice:
+        return slice(self._edges[rank], self._edges[rank + 1])
+
+    def size_of(self, rank: int) -> int:
+        """The coordinates that a rank decides, each part filled up to whole words."""
+        return int(self._edges[rank + 1] - self._edges[rank]) * WORD
+
+    def in_buffer_order(self, plane: numpy.ndarray) -> numpy.ndarray:
+        ordered = numpy.empty_like(plane)
+        ordered[self.order] = plane
+        return ordered
+
+
+def _words(size: int) -> int:
+    return -(-size // WORD)
+
+
+def _joined(vectors: List[SignVector]) -> Planes:
+    present = numpy.concatenate([signs.present for signs in vectors])
+    return present, numpy.concatenate([signs.negative for signs in vectors])
+
+
+def _sign_vector(size: int, planes: Planes) -> SignVector:
+    signs = SignVector(size)
+    signs.present[:], signs.negative[:] = planes
+    return signs
