@@ -148,6 +148,7 @@ class Tally {
   void compare(std::span<const std::uint32_t> present, std::span<const std::optional<SignView>> ballots);
   std::vector<std::int16_t> integer_weights(std::span<const std::uint32_t> voters) const;
   Agreement agreement() const;
+  void learn_agreement(const Agreement& with_last_round);
   void for_ranges(const auto& body) const;
   void halve_if_full(std::uint32_t worker);
   void sum_up(std::uint32_t worker);

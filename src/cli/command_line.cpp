@@ -54,7 +54,7 @@ int run_command_line(int argc, char** argv, const Computing& computing) {
   app.footer(
       "First steps:\n  signvote data fetch mnist\n  signvote reproduce figure1 --dataset mnist --out "
       "runs/figure1\n"
-      "  signvote train --batch-mode 4 --method it --out runs/first");
+      "  signvote train --batch-mode 4 --out runs/first");
   Action action;
   add_train(app, computing, action);
   add_reproduce(app, computing, action);

@@ -19,7 +19,9 @@ struct Figure1Flags {
   std::string out{};
 
   static TrainConfig defaults() {
-    TrainConfig config;
+    TrainConfig config;  // the paper's: the sign of the gradient, a constant step
+    config.sign_of = "gradient";
+    config.step_schedule = "constant";
     config.step = 1e-4;  // at the paper's 1e-3 single tests jump too much to compare short runs
     return config;
   }

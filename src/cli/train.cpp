@@ -56,11 +56,11 @@ void add_train(CLI::App& app, const Computing& computing, Action& action) {
   const auto flags = std::make_shared<TrainFlags>();
   CLI::App* train = app.add_subcommand("train", "Train a model by votes: IT-signSGD, or signSGD-MV");
   train->footer(
-      "Examples:\n  signvote train --dataset mnist --batch-mode 4 --method it --rounds 300 --step 1e-4 "
-      "--out runs/it\n"
+      "Examples:\n  signvote train --dataset mnist --batch-mode 4 --rounds 1000 "
+      "--out runs/first\n"
       "  signvote train --batches 14x4,904 --partition dirichlet:0.3 --seed 7\n"
-      "  signvote train --config runs/it/config.toml --seed 1 --out runs/it-seed1\n"
-      "  signvote train --resume runs/it --rounds 600\n"
+      "  signvote train --config runs/first/config.toml --seed 1 --out runs/second\n"
+      "  signvote train --resume runs/first\n"
       "  signvote train --model net.pt --dataset my_arrays --batches 8,120     (see docs/own_model.md)\n\n"
       "Every setting is also a key of the TOML file: --initial-rounds 50 is initial_rounds = 50.");
   flags->settings.add_config_file_to(*train);

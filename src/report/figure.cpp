@@ -25,10 +25,11 @@ struct Style {
   std::string_view label;
   std::string_view colour;
   std::string_view dash;
-  int mark;  // 7: a disc, 9: a triangle, 5: a square
+  int mark;  // 7: a disc, 9: a triangle, 5: a square, 13: a diamond
 };
 constexpr Style kStyles[] = {{"it", "IT-signSGD", "#0072B2", "solid", 7},
                              {"shrink", "IT-signSGD with shrinkage", "#009E73", "(3,3)", 5},
+                             {"agree", "IT-signSGD by agreement", "#CC79A7", "(1,2)", 13},
                              {"mv", "signSGD-MV", "#D55E00", "(10,4)", 9}};
 
 Style style_of(const Curve& curve) {

@@ -17,6 +17,7 @@
 #include "learn/dataset.h"
 #include "learn/model_names.h"
 #include "learn/partition.h"
+#include "run/attack.h"
 #include "run/schedule.h"
 #include "signvote/error.h"
 
@@ -237,8 +238,8 @@ const std::vector<TrainOption>& train_options() {
               &C::data, false),
       model,
       choice("method",
-             "Vote by learnt reliability (it: IT-signSGD; shrink: the same, but learnt from all coordinates, "
-             "which is faster) or by plain majority (mv: signSGD-MV)",
+             "Vote by learnt reliability (agree: learnt from how often workers agree; it: IT-signSGD, the "
+             "paper's; shrink: it, learnt from all coordinates) or by plain majority (mv: signSGD-MV)",
              &C::method, {"agree", "it", "mv", "shrink"}),
       optional_numeric<std::uint32_t>("workers", "Number of workers (default: as many as batches, else 15)",
                                       &C::workers, 1, 65536),
@@ -253,6 +254,10 @@ const std::vector<TrainOption>& train_options() {
       parsed("absent",
              "Workers that miss rounds, e.g. 2@5-9,0@12: worker 2 misses 5 to 9, worker 0 misses 12",
              &C::absent, parse_absences),
+      parsed("attack",
+             "For experiments, the first L workers lie: flip:L, flip:L:P (a share P of the signs), late:L:ROUND "
+             "(from that round on), zero:L, collude:L",
+             &C::attack, [](const std::string& text) { return Attack{text}; }),
       parsed("sign_of",
              "What workers sign: gradient, momentum:B (m = B m + (1 - B) g), or lion:B1,B2 (signs B1 m + (1 - "
              "B1) g, keeps m with B2)",
@@ -268,13 +273,14 @@ const std::vector<TrainOption>& train_options() {
               &C::weight_decay, 0.0, 1e30, true),
       optional_numeric<std::uint32_t>("initial_rounds",
                                       "Rounds a worker takes part in before its LLRs are used (default: 100 "
-                                      "for it, 3 for shrink)",
+                                      "for it, 5 for agree, 3 for shrink)",
                                       &C::initial_rounds, 1, 16383),
       numeric("clip", "The largest LLR, of either sign; larger ones are cut to it", &C::clip, kMinClip,
               kMaxClip, true),
       numeric<std::uint32_t>("prior_rounds",
                              "With shrink: how many rounds of a coordinate's own counts weigh as much as the "
-                             "worker's mean over all coordinates",
+                             "worker's mean over all coordinates; with agree: how many rounds of agreement "
+                             "weigh as much as the belief that all workers are equals",
                              &C::prior_rounds, 1, 16383, true),
       numeric<std::uint64_t>("eval_every",
                              "Rounds from one test to the next; the last round is always tested",
@@ -307,11 +313,15 @@ std::string flag(const std::string& option) {
 }
 
 Method TrainConfig::tally_method() const {
-  return method == "mv" ? Method::mv : method == "it" ? Method::it : method == "shrink" ? Method::shrink : Method::agree;
+  if (method == "mv") return Method::mv;
+  if (method == "it") return Method::it;
+  return method == "shrink" ? Method::shrink : Method::agree;
 }
 
 std::string TrainConfig::method_title() const {
-  return method == "mv" ? "signSGD-MV" : method == "it" ? "IT-signSGD" : "IT-signSGD with shrinkage";
+  if (method == "mv") return "signSGD-MV";
+  if (method == "it") return "IT-signSGD";
+  return method == "shrink" ? "IT-signSGD with shrinkage" : "IT-signSGD by agreement";
 }
 
 TallyOptions TrainConfig::tally_options(std::uint64_t parameters) const {
@@ -363,6 +373,8 @@ void resolve(TrainConfig& config) {
     if (absence.worker >= *config.workers)
       throw ConfigError(fmt::format("--absent names worker {}; there are {}, from 0 to {}", absence.worker,
                                     *config.workers, *config.workers - 1));
+  if (Attack(config.attack).liars() > *config.workers)
+    throw ConfigError(fmt::format("--attack is '{}', but there are only {} workers", config.attack, *config.workers));
   check_schedule(config);
   if (config.out.empty())
     config.out = fmt::format("runs/{}-{}-{}-seed{}", config.dataset,

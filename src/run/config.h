@@ -26,16 +26,18 @@ struct TrainConfig {
   std::string dataset = "mnist";  // a name; what is given as a path becomes its last part, and `data`
   std::string data;               // the data set's folder or text; empty: the cache's
   std::string model = "cnn";      // a name, or the path of a TorchScript file
-  std::string method = "it";
+  std::string method = "agree";
   std::optional<std::uint32_t> workers;
   std::optional<int> batch_mode;
   std::string batches;  // e.g. "14x4,904"; see resolve
   std::string partition = "iid";
   std::string absent;  // e.g. "2@5-9,0@12"; see absences
+  std::string attack;  // e.g. "flip:6", for experiments; see attack.h
   std::uint64_t rounds = 300;
-  std::string sign_of = "gradient";  // or "momentum:B" or "lion:B1,B2"; see betas
-  double step = 1e-3;
-  std::string step_schedule = "constant";  // see schedule.h, also for the next two
+  // docs/results.md says how the defaults of the next three, and of the method, were chosen.
+  std::string sign_of = "momentum:0.9";  // or "gradient" or "lion:B1,B2"; see betas
+  double step = 4e-4;
+  std::string step_schedule = "cosine";  // see schedule.h, also for the next two
   std::uint64_t warmup_rounds = 0;
   double weight_decay = 0;
   std::optional<std::uint32_t> initial_rounds;  // resolve sets the method's default

@@ -57,6 +57,8 @@ Learner::Learner(const TrainConfig& config, const Dataset& dataset, std::vector<
                  std::function<void(const std::string&)> warn)
     : step_of_(config),
       betas_(config.betas()),
+      attack_(config.attack),
+      seed_(config.seed),
       absences_(config.absences()),
       hosted_(hosted),
       batches_(config.batch_sizes()),
@@ -92,7 +94,10 @@ void Learner::vote(std::uint64_t round, const Vote& vote) {
   const auto ready = [&](std::uint32_t worker, std::span<const float> gradient, double loss) {
     const Stopwatch stopwatch(ballot_nanoseconds_);
     const auto bad = sign(worker, gradient);
-    if (!bad) return vote(worker, &ballots_[worker], {batches_[worker], loss});
+    if (!bad) {
+      attack_.apply(seed_, round, worker, ballots_[worker]);
+      return vote(worker, &ballots_[worker], {batches_[worker], loss});
+    }
     warn_of_gradient(round, worker, *bad);
     vote(worker, nullptr, {});
   };

@@ -14,6 +14,7 @@
 #include "learn/dataset.h"
 #include "learn/gradients.h"
 #include "learn/models.h"
+#include "run/attack.h"
 #include "run/config.h"
 #include "run/schedule.h"
 #include "signvote/sign_vector.h"
@@ -63,6 +64,8 @@ class Learner {
 
   Schedule step_of_;
   Betas betas_;
+  Attack attack_;
+  std::uint64_t seed_;
   std::vector<Absence> absences_;
   std::vector<std::uint32_t> hosted_;
   std::vector<std::uint32_t> batches_;

@@ -83,11 +83,7 @@ void Tally::decide(std::span<const std::optional<SignView>> ballots, SignVector&
     if (rounds_of_[m] >= options_.initial_rounds) ++mature;
   }
   ++rounds_;
-  if (options_.method == Method::agree && !sums_.empty()) {
-    const auto known = agreement().state();
-    agreement_.assign(known.begin(), known.end());
-    sums_.clear();
-  }
+  if (options_.method == Method::agree) learn_agreement(agreement());
   if (verdict.size() != size() || present.empty()) verdict.reset(size());
   if (present.empty()) return;
 
@@ -181,6 +177,11 @@ Agreement Tally::agreement() const {
   return result;
 }
 
+void Tally::learn_agreement(const Agreement& with_last_round) {
+  agreement_.assign(with_last_round.state().begin(), with_last_round.state().end());
+  sums_.clear();
+}
+
 std::vector<double> Tally::worker_weights() const {
   if (options_.method != Method::agree) return {};
   std::vector<double> weights = agreement().correctness(options_.prior_rounds);
@@ -219,8 +220,7 @@ void Tally::forget(std::uint32_t worker) {
   if (options_.method == Method::agree) {
     Agreement known = agreement();
     known.forget(worker);
-    agreement_.assign(known.state().begin(), known.state().end());
-    sums_.clear();
+    learn_agreement(known);
   }
   if (counts())
     for (std::size_t b = 0; b < blocks(); ++b) counts_[b * options_.workers + worker] = {};
@@ -228,13 +228,29 @@ void Tally::forget(std::uint32_t worker) {
 
 void Tally::set_workers(std::uint32_t workers) {
   if (workers == 0) throw ConfigError("a tally needs at least one worker");
-  if (options_.method == Method::it) {
-    std::vector<CountBlock> counts(workers * blocks());
-    const std::uint32_t kept = std::min(workers, options_.workers);
+  const std::uint32_t kept = std::min(workers, options_.workers);
+  if (options_.method == Method::agree) {
+    if (workers > Agreement::kMostWorkers)
+      throw ConfigError(fmt::format("the method agree takes up to {} workers", Agreement::kMostWorkers));
+    learn_agreement(agreement());
+    const std::int64_t rounds = agreement_.back();
+    agreement_.resize(Agreement::numbers(kept));  // the pairs of the first workers come first
+    agreement_.resize(Agreement::numbers(workers));
+    agreement_.push_back(rounds);
+    round_agreement_.assign(Agreement::numbers(workers), 0);
+  }
+  if (options_.method == Method::shrink && !sums_.empty()) {
+    const std::int64_t coordinates = sums_.back();
+    sums_.resize(kept);
+    sums_.resize(workers);
+    sums_.push_back(coordinates);
+  }
+  if (counts()) {
+    std::vector<CountBlock> blocks_of_all(workers * blocks());
     for (std::size_t b = 0; b < blocks(); ++b)
       std::copy_n(counts_.begin() + static_cast<std::ptrdiff_t>(b * options_.workers), kept,
-                  counts.begin() + static_cast<std::ptrdiff_t>(b * workers));
-    counts_ = std::move(counts);
+                  blocks_of_all.begin() + static_cast<std::ptrdiff_t>(b * workers));
+    counts_ = std::move(blocks_of_all);
   }
   options_.workers = workers;
   rounds_of_.resize(workers);
@@ -295,7 +311,8 @@ void Tally::set_pooled(std::vector<std::int64_t> sums) {
 /// In IEEE's double precision, each step exactly rounded: the same everywhere.
 float Tally::prior(std::uint32_t worker) const {
   assert(worker < options_.workers);
-  if (options_.method != Method::shrink || rounds_of_[worker] == 0 || sums_.back() == 0) return 0;
+  if (options_.method != Method::shrink || rounds_of_[worker] == 0 || sums_.empty() || sums_.back() == 0)
+    return 0;
   const double rate = static_cast<double>(sums_[worker]) /
                       (2.0 * rounds_of_[worker] * static_cast<double>(sums_.back()));
   return static_cast<float>(std::floor(2.0 * options_.prior_rounds * rate * kPriorUnits + 0.5)) / kPriorUnits;

@@ -30,6 +30,7 @@ INCIDENTAL = {
 # then; weights come into force on the way. 582,026 parameters: the last word of a ballot is not full.
 UNEQUAL = {
     "data": mnist(),
+    "method": "it",
     "batches": "4,20,7,9",
     "micro_batch": 16,
     "absent": "1@3-5,3@8,0@8",
@@ -128,6 +129,16 @@ class Conformance(Case):
         expected = self.local(settings)
         self.assert_same(self.mpi(settings, 2), expected)
         self.assert_same(self.grpc(settings), expected)
+
+    def test_agree_gives_the_same_bytes_on_all_engines(self):
+        """All defaults, but for so few rounds; and a run that goes on with other ranks."""
+        settings = {**UNEQUAL, "method": "agree", "prior_rounds": 2}
+        expected = self.local(settings)
+        self.assert_same(self.mpi(settings, 3), expected)
+        self.assert_same(self.grpc(settings), expected)
+        self.assertNotEqual(
+            summary(expected)["model_sha256"], summary(self.local({**settings, "method": "mv"}, "mv"))["model_sha256"]
+        )
 
     def test_shrink_gives_the_same_bytes_on_all_engines(self):
         """Its weights depend on sums over all coordinates, so ranks must share them, also after a resume."""

@@ -121,6 +121,7 @@ class RunFolder(Case):
             "batches": "1,2,3",
             "partition": "shared",
             "absent": "2@1,0@2-9",
+            "attack": "flip:1:0.5",
             "sign_of": "lion:0.5,0.9",
             "rounds": 2,
             "step": 0.002,

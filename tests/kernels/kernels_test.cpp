@@ -239,6 +239,60 @@ TEST(PackNothing, is_nothing) {
   EXPECT_EQ(pack(static_cast<const std::uint16_t*>(nullptr), 0, nullptr, nullptr), 0U);
 }
 
+// --- one weight for each worker ---
+
+TEST(FixedVote, like_its_sum) {
+  EXPECT_TRUE(rc::check("sign(sum of weight * sign), and nothing outside the range", [] {
+    const std::size_t n = arbitrary_size();
+    const auto workers = *rc::gen::inRange<std::size_t>(0, 20);
+    auto source = arbitrary_source();
+    const Range range = arbitrary_range(word_count(n));
+    std::vector<Vote> ballots;
+    std::vector<FixedVoter> voters;
+    std::vector<std::int64_t> sums(n);
+    ballots.reserve(workers);
+    for (std::size_t m = 0; m < workers; ++m) {
+      const Signs signs = random_signs(source, n);
+      const auto weight = static_cast<std::int16_t>(below(source, 3277) - 1638);  // 20 of them just fit
+      for (std::size_t i = 0; i < n; ++i) sums[i] += weight * signs[i];
+      ballots.emplace_back(signs);
+      voters.push_back({ballots.back().planes(), weight});
+    }
+    Signs expected(n);
+    std::ranges::transform(sums, expected.begin(), sign_of);
+    Vote verdict(word_count(n), kUntouched);
+    fixed_vote(voters, range.first, range.last, verdict.present.data(), verdict.negative.data());
+    RC_ASSERT(verdict == within(range, expected));
+  }));
+}
+
+TEST(Agreement, like_its_sum) {
+  EXPECT_TRUE(rc::check("of every pair, on the words of the range", [] {
+    const std::size_t n = arbitrary_size();
+    const auto workers = *rc::gen::inRange<std::size_t>(0, 7);
+    auto source = arbitrary_source();
+    const Range range = arbitrary_range(word_count(n));
+    std::vector<Signs> signs;
+    std::vector<Vote> ballots;
+    std::vector<Planes> planes;
+    for (std::size_t m = 0; m < workers; ++m) signs.push_back(random_signs(source, n));
+    for (const Signs& of_worker : signs) ballots.emplace_back(of_worker);
+    for (const Vote& ballot : ballots) planes.push_back(ballot.planes());
+    std::vector<PairCount> expected;
+    for (std::size_t i = 1; i < workers; ++i)
+      for (std::size_t j = 0; j < i; ++j) {
+        expected.push_back({7, -7});  // it adds
+        for (std::size_t k = 64 * range.first; k < std::min(n, 64 * range.last); ++k) {
+          expected.back().both += signs[i][k] * signs[j][k] != 0 ? 1 : 0;
+          expected.back().agreement += signs[i][k] * signs[j][k];
+        }
+      }
+    std::vector<PairCount> counts(expected.size(), PairCount{7, -7});
+    count_agreement(planes, range.first, range.last, counts.data());
+    RC_ASSERT(counts == expected);
+  }));
+}
+
 // --- mix ---
 
 TEST(Mix, like_lion) {

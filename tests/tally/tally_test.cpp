@@ -120,21 +120,23 @@ TEST(Tally, does_not_depend_on_the_order_of_workers) {
 }
 
 TEST(Tally, does_not_depend_on_threads) {
-  Script script = make_script(7, 40'000, 9, 12, 0.1, 3);
-  script.options.method = Method::shrink;  // whose weights depend on the sums over all tasks
-  Tally alone(script.options);
-  const auto expected = verdicts(alone, script);
-  for (const std::size_t threads : {1, 2, 5}) {
-    ThreadPool pool(threads);
-    Tally tally(script.options, pool.parallel_for());
-    EXPECT_EQ(verdicts(tally, script), expected);
-    expect_same_state(tally, alone);
+  for (const Method method : {Method::shrink, Method::agree}) {  // whose weights depend on sums over all tasks
+    Script script = make_script(7, 40'000, 9, 12, 0.1, 3);
+    script.options.method = method;
+    Tally alone(script.options);
+    const auto expected = verdicts(alone, script);
+    for (const std::size_t threads : {1, 2, 5}) {
+      ThreadPool pool(threads);
+      Tally tally(script.options, pool.parallel_for());
+      EXPECT_EQ(verdicts(tally, script), expected);
+      expect_same_state(tally, alone);
+    }
+    Tally backwards(script.options, [](std::size_t count, const auto& body) {
+      while (count > 0) body(--count);
+    });
+    EXPECT_EQ(verdicts(backwards, script), expected);
+    expect_same_state(backwards, alone);
   }
-  Tally backwards(script.options, [](std::size_t count, const auto& body) {
-    while (count > 0) body(--count);
-  });
-  EXPECT_EQ(verdicts(backwards, script), expected);
-  expect_same_state(backwards, alone);
 }
 
 TEST(Tally, totals_are_the_sums_of_the_counts) {
