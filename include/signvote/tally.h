@@ -58,6 +58,12 @@ constexpr std::uint32_t default_initial_rounds(Method method) {
   return method == Method::shrink ? 3 : method == Method::agree ? 5 : 100;
 }
 
+/// How many rounds a method's prior is worth.
+constexpr std::uint32_t default_prior_rounds(Method method) { return method == Method::agree ? 10 : 30; }
+
+/// Method::agree takes no more workers than this, because it compares all pairs.
+inline constexpr std::uint32_t kMostAgreeing = 512;
+
 struct TallyOptions {
   Method method = Method::it;
   std::uint32_t workers = 0;

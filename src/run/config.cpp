@@ -164,6 +164,8 @@ Betas parse_sign_of(const std::string& text) {
 /// Finds out what a data set that is given by its path is called.
 void resolve_data(TrainConfig& config) {
   namespace fs = std::filesystem;
+  if (config.dataset.empty() || config.model.empty())
+    throw ConfigError("--dataset and --model must not be empty");
   if (!is_dataset_name(config.dataset) && config.data.empty()) {
     fs::path path = fs::absolute(config.dataset).lexically_normal();
     if (!path.has_filename()) path = path.parent_path();  // DIR/
@@ -277,11 +279,12 @@ const std::vector<TrainOption>& train_options() {
                                       &C::initial_rounds, 1, 16383),
       numeric("clip", "The largest LLR, of either sign; larger ones are cut to it", &C::clip, kMinClip,
               kMaxClip, true),
-      numeric<std::uint32_t>("prior_rounds",
+      optional_numeric<std::uint32_t>("prior_rounds",
                              "With shrink: how many rounds of a coordinate's own counts weigh as much as the "
                              "worker's mean over all coordinates; with agree: how many rounds of agreement "
-                             "weigh as much as the belief that all workers are equals",
-                             &C::prior_rounds, 1, 16383, true),
+                             "weigh as much as the belief that all workers are equals (default: 10 for agree, "
+                             "else 30)",
+                             &C::prior_rounds, 1, 16383),
       numeric<std::uint64_t>("eval_every",
                              "Rounds from one test to the next; the last round is always tested",
                              &C::eval_every, 1, kMost, false),
@@ -325,7 +328,7 @@ std::string TrainConfig::method_title() const {
 }
 
 TallyOptions TrainConfig::tally_options(std::uint64_t parameters) const {
-  return {tally_method(), *workers, 0, parameters, *initial_rounds, clip, prior_rounds};
+  return {tally_method(), *workers, 0, parameters, *initial_rounds, clip, *prior_rounds};
 }
 
 std::vector<std::uint32_t> TrainConfig::batch_sizes() const { return parse_batches(batches); }
@@ -366,6 +369,11 @@ void resolve(TrainConfig& config) {
                     *config.workers, config.batches, sizes.size()));
   config.workers = static_cast<std::uint32_t>(sizes.size());
   if (!config.initial_rounds) config.initial_rounds = default_initial_rounds(config.tally_method());
+  if (!config.prior_rounds) config.prior_rounds = default_prior_rounds(config.tally_method());
+  if (config.tally_method() == Method::agree && *config.workers > kMostAgreeing)
+    throw ConfigError(fmt::format("--method agree compares all pairs of workers, of which {} have too many; it takes "
+                                  "up to {} workers: choose --method shrink",
+                                  *config.workers, kMostAgreeing));
   check_partition_rule(config.partition);
   resolve_data(config);
   resolve_model(config);

@@ -39,8 +39,10 @@ void check_network(const TrainConfig& config, const Dataset& dataset) {
 }
 
 void keep_model_file(const TrainConfig& config) {
+  if (!config.has_own_model()) return;
   const std::filesystem::path copy = std::filesystem::path(config.out) / kModelCopy;
-  if (config.has_own_model() && !std::filesystem::exists(copy))
+  // A start that died may have left another run's.
+  if (!std::filesystem::exists(copy) || sha256_hex(read_file(copy)) != config.model_file_sha256)
     write_file_atomically(copy, read_model_file(config));
 }
 

@@ -122,17 +122,30 @@ class Worker {
   void remember(const JoinedRun& run) {
     std::vector<float>& memory = learner_->memory(worker_);
     if (memory.empty()) return;
-    bool found = false;
-    if (!options_.state.empty()) {
-      kept_.emplace(options_.state, run.run_id, worker_);
-      found = kept_->load(last_, memory);
+    if (options_.state.empty()) return;
+    kept_.emplace(options_.state, run.run_id, worker_);
+    static_cast<void>(kept_->load(last_, memory));
+  }
+
+  /// Says so where the momentum begins anew in the middle of a run: there is none, or the server's run has gone
+  /// back, or was begun anew with the same settings, and the momentum is of rounds that are still to come.
+  void check_momentum() {
+    std::vector<float>& memory = learner_->memory(worker_);
+    const bool from_the_future = last_ && last_->round > session_.round();
+    if (from_the_future) {
+      std::ranges::fill(memory, 0.0F);
+      last_.reset();
     }
-    if (!found && session_.round() > 0)
-      say(fmt::format("worker {}: begins its momentum anew; an earlier process's would be found in --state DIR",
-                      worker_));
+    if (memory.empty() || last_ || votes_ > 0) return;
+    if (from_the_future || session_.round() > 0)
+      say(fmt::format("worker {}: begins its momentum anew in round {}; {}", worker_, session_.round() + 1,
+                      from_the_future ? "what it kept is of later rounds"
+                                      : "that of an earlier process is kept with --state DIR"));
   }
 
   void vote() {
+    check_momentum();
+    ++votes_;
     if (last_ && last_->round == session_.round()) {
       // Asked again, because the session was lost. A second gradient would move the momentum twice.
       session_.vote(last_->ballot, last_->loss.samples, last_->loss.loss);
@@ -178,6 +191,7 @@ class Worker {
   std::uint32_t worker_ = 0;
   std::uint32_t batch_ = 0;
   std::optional<double> loss_;
+  std::uint64_t votes_ = 0;  // of this process
   std::optional<LastVote> last_;
   std::optional<WorkerMemory> kept_;  // if the memory outlives this process
 };

@@ -20,9 +20,6 @@ namespace signvote {
 
 class Agreement {
  public:
-  /// More workers than this have too many pairs.
-  static constexpr std::uint32_t kMostWorkers = 512;
-
   explicit Agreement(std::uint32_t workers);
 
   /// How many numbers a round has: for each pair i > j, at 2 * (i * (i - 1) / 2 + j), on how many coordinates

@@ -179,6 +179,7 @@ void Tally::restore(std::span<const std::span<const std::byte>> parts) {
   const auto sums = whole.begin() + static_cast<std::ptrdiff_t>(known);
   agreement_.assign(whole.begin(), sums);
   sums_.assign(sums, whole.end());
+  std::ranges::fill(round_agreement_, 0);
   if (!counts()) return;
   for (const Part& part : read) {
     const std::uint64_t first = std::max(part.header.begin, options_.begin);

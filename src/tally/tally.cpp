@@ -45,10 +45,10 @@ Tally::Tally(const TallyOptions& options, ParallelFor parallel_for)
   if (options.prior_rounds == 0 || options.prior_rounds > kMostPriorRounds)
     throw ConfigError(fmt::format("prior-rounds is {}; it must be between 1 and {}", options.prior_rounds,
                                   kMostPriorRounds));
-  if (options.method == Method::agree && options.workers > Agreement::kMostWorkers)
+  if (options.method == Method::agree && options.workers > kMostAgreeing)
     throw ConfigError(fmt::format("the method agree compares all pairs of workers, of which {} are too many; it "
                                   "takes up to {}: choose shrink",
-                                  options.workers, Agreement::kMostWorkers));
+                                  options.workers, kMostAgreeing));
   if (options.method == Method::agree && options.begin % SignVector::kBits != 0 && options.begin < options.end)
     throw ConfigError(fmt::format("with the method agree a tally's range must begin at a multiple of {}, not {}",
                                   SignVector::kBits, options.begin));
@@ -85,6 +85,10 @@ void Tally::decide(std::span<const std::optional<SignView>> ballots, SignVector&
   ++rounds_;
   if (options_.method == Method::agree) learn_agreement(agreement());
   if (verdict.size() != size() || present.empty()) verdict.reset(size());
+  if (options_.method == Method::agree && present.empty()) {  // a round in which no pair met
+    std::ranges::fill(round_agreement_, 0);
+    sums_ = round_agreement_;
+  }
   if (present.empty()) return;
 
   if (learns() && 2 * mature >= present.size()) weighted_ = true;
@@ -230,8 +234,8 @@ void Tally::set_workers(std::uint32_t workers) {
   if (workers == 0) throw ConfigError("a tally needs at least one worker");
   const std::uint32_t kept = std::min(workers, options_.workers);
   if (options_.method == Method::agree) {
-    if (workers > Agreement::kMostWorkers)
-      throw ConfigError(fmt::format("the method agree takes up to {} workers", Agreement::kMostWorkers));
+    if (workers > kMostAgreeing)
+      throw ConfigError(fmt::format("the method agree takes up to {} workers", kMostAgreeing));
     learn_agreement(agreement());
     const std::int64_t rounds = agreement_.back();
     agreement_.resize(Agreement::numbers(kept));  // the pairs of the first workers come first

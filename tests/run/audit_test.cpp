@@ -57,6 +57,7 @@ class AuditTest : public testing::Test {
 
   static TrainConfig settings() {
     TrainConfig config;
+    config.method = "it";
     config.batches = "1,1";
     config.rounds = 8;
     config.step = 0.5;

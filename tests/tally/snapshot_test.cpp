@@ -88,7 +88,6 @@ struct Shards {
 
   void restore(const std::vector<std::span<const std::byte>>& parts) {
     for (Tally& tally : tallies) tally.restore(parts);
-    pool();
   }
 
   std::vector<std::vector<std::byte>> snapshots() const {

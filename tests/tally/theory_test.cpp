@@ -223,7 +223,7 @@ TEST(Agree, is_near_the_optimum_and_stays_there) {
     const std::vector<double> probabilities = pattern_probabilities(channel.p);
     const double best = exact_error(true_weights(channel.p), probabilities);
     std::mt19937_64 random(50);
-    Tally tally({Method::agree, kWorkers, 0, kCoordinates, 5, 10, 30});
+    Tally tally({Method::agree, kWorkers, 0, kCoordinates, 5, 10, default_prior_rounds(Method::agree)});
     SignVector verdict;
     std::printf("%-24s optimum %.5f  over it: agree", channel.name, best);
     for (const std::uint64_t rounds : {50, 1000}) {
@@ -234,7 +234,7 @@ TEST(Agree, is_near_the_optimum_and_stays_there) {
         weights[m] = static_cast<int>(std::lround(learnt[m] / kNatsPerUnit));
       const double over_best = exact_error(weights, probabilities) / best;
       std::printf("  %.3f", over_best);
-      EXPECT_LE(over_best, 1.10) << channel.name << ", round " << rounds;
+      EXPECT_LE(over_best, rounds == 50 ? 1.12 : 1.01) << channel.name << ", round " << rounds;
     }
     std::printf("\n");
   }
