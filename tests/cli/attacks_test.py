@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from command_line import Case, main, small, summary, write_toml
+from command_line import PAPER, Case, main, small, summary, write_toml
 from generated_data import mnist
 from server_and_workers import Certificates, Server, Worker
 from waiting import TIMEOUT, Over, wait_until, with_enough_rounds
@@ -37,6 +37,7 @@ class Attacks(Case):
             "batches": "4,6,8",
             "rounds": rounds,
             "initial_rounds": 2,
+            **PAPER,
             "eval_every": 5,
             "threads": 1,
             **options,
@@ -185,7 +186,7 @@ class Attacks(Case):
         except BlockingIOError:  # it is full
             pass
         os.set_blocking(writer, True)
-        settings = {"data": mnist(), "batches": "4,6,8", "rounds": 6, "eval_every": 1, "threads": 1}
+        settings = {**PAPER, "data": mnist(), "batches": "4,6,8", "rounds": 6, "eval_every": 1, "threads": 1}
         server = Server(self.folder, write_toml(self.folder / "run.toml", settings), self.certificates)
         server.errors = writer
         self.addCleanup(server.close)

@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 
-from command_line import ENVIRONMENT, SIGNVOTE, Case, contents, main, small, summary
+from command_line import ENVIRONMENT, PAPER, SIGNVOTE, Case, contents, flags, main, small, summary
 from generated_data import mnist
 from processes import missing_rights
 from waiting import TIMEOUT
@@ -54,7 +54,7 @@ class Usage(Case):
             [
                 (["--step-schedule", "sine"], "take constant, cosine, linear, wsd"),
                 (["--warmup-rounds", 8, "--rounds", 8], "--warmup-rounds is 8"),
-                (["--weight-decay", 1000], "--weight-decay 1000 is not below 1"),
+                (["--weight-decay", 3000], "--weight-decay 3000 is not below 1"),
             ]
         )
         self.refuse_train([(["--batch-mode", 5], "from 1 to 4"), (["--seed", -1], "--seed is '-1'")])
@@ -237,7 +237,7 @@ class FullDisk(Case):
         namespace = ["unshare", "--mount", "--map-root-user"] if missing else ["unshare", "--mount"]
         script = """set -e
             mount -t tmpfs -o size=1m none "$1"
-            train="--batches 3x4 --rounds 4 --eval-every 1 --save-every 2"
+            train="--batches 3x4 --rounds 4 --eval-every 1 --save-every 2 $5"
             "$2" train --data "$3" $train --out "$1/run" || echo "code $?"
             ls "$1/run"
             mount -o remount,size=64m "$1"
@@ -250,7 +250,7 @@ class FullDisk(Case):
             self.skipTest(f"a small disk needs {missing}, or: {trial.stderr.strip()}")
         (self.folder / "disk").mkdir()
         (self.folder / "saved").mkdir()
-        arguments = [self.folder / "disk", SIGNVOTE, mnist(), self.folder / "saved/summary.json"]
+        arguments = [self.folder / "disk", SIGNVOTE, mnist(), self.folder / "saved/summary.json", " ".join(flags(PAPER))]
         result = subprocess.run(
             [*namespace, "sh", "-c", script, "sh", *arguments],
             text=True,

@@ -56,9 +56,13 @@ def start(*arguments):
     )
 
 
+# The paper's method and a constant step, so that a run can be made longer. What the defaults do is a test of its own.
+PAPER = {"method": "it", "sign_of": "gradient", "step": 1e-3, "step_schedule": "constant"}
+
+
 def small(**options):
     """Flags of a run of three workers that takes a second; `options` override its own."""
-    options = {"data": mnist(), "batches": "3x4", "rounds": 4, **options}
+    options = {"data": mnist(), "batches": "3x4", "rounds": 4, **PAPER, **options}
     return flags({name: value for name, value in options.items() if value is not None})
 
 

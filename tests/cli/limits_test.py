@@ -6,7 +6,7 @@ import resource
 import shutil
 import subprocess
 
-from command_line import ENVIRONMENT, SIGNVOTE, Case, contents, main, run, small, summary, write_toml
+from command_line import ENVIRONMENT, PAPER, SIGNVOTE, Case, contents, main, run, small, summary, write_toml
 from generated_data import mnist
 from server_and_workers import Server, Worker
 from waiting import TIMEOUT
@@ -67,7 +67,7 @@ class Limits(Case):
             self.assertEqual(summary(out)["model_sha256"], expected)
 
     def test_what_a_server_and_its_workers_ask_for_is_enough(self):
-        settings = {"data": mnist(), "batches": "4,6", "rounds": 4, "threads": 1}
+        settings = {**PAPER, "data": mnist(), "batches": "4,6", "rounds": 4, "threads": 1}
         expected = self.sha256("local", **settings)
 
         def with_what_it_asks_for(program):

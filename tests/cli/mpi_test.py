@@ -4,13 +4,14 @@ import os
 import shutil
 import subprocess
 
-from command_line import ENVIRONMENT, FILES, SIGNVOTE, Case, contents, flags, main, summary
+from command_line import ENVIRONMENT, FILES, PAPER, SIGNVOTE, Case, contents, flags, main, summary
 from generated_data import mnist
 from processes import run_session
 from waiting import TIMEOUT
 
 # 582,026 parameters in 9095 words; weights come into force on the way.
 OPTIONS = {
+    **PAPER,
     "data": mnist(),
     "batches": "4,20,7,9",
     "micro_batch": 16,

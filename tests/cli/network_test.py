@@ -3,7 +3,7 @@
 import time
 import unittest
 
-from command_line import SIGNVOTE, Case, main, summary, write_toml
+from command_line import PAPER, SIGNVOTE, Case, main, summary, write_toml
 from generated_data import mnist
 from network_lab import Lab
 from server_and_workers import Certificates, Server, Worker
@@ -12,7 +12,7 @@ from waiting import TIMEOUT, Over, wait_until, with_enough_rounds
 MBIT = 100
 PARAMETERS = 582_026
 FRAMES = 1.5  # at most so many times the payload: headers, TLS, what is lost and sent again
-SETTINGS = {"data": mnist(), "batches": "8,24", "rounds": 8, "initial_rounds": 3, "threads": 1}
+SETTINGS = {**PAPER, "data": mnist(), "batches": "8,24", "rounds": 8, "initial_rounds": 3, "threads": 1}
 
 
 @unittest.skipIf(Lab.available(), Lab.available())

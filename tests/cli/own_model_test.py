@@ -109,6 +109,7 @@ class OwnCase(Case):
     def own(self, name, model, data, *flags, rounds=8, batches="4,40,7"):
         out = self.folder / name
         settings = ["--batches", batches, "--micro-batch", 16, "--initial-rounds", 3, "--rounds", rounds]
+        settings += ["--step-schedule", "constant"]  # so that a run can be made longer
         self.succeed("train", "--model", model, "--dataset", data, "--out", out, *settings, *flags)
         return out
 

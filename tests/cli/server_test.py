@@ -15,16 +15,16 @@ import tempfile
 import urllib.error
 import urllib.request
 
-from command_line import Case, contents, main, metrics, run, small, summary, write_toml
+from command_line import PAPER, Case, contents, main, metrics, run, small, summary, write_toml
 from generated_data import mnist
 from server_and_workers import Certificates, Server, Worker, free_port
 from waiting import TIMEOUT, Over, wait_until, with_enough_rounds
 
 SETTINGS = {
+    **PAPER,
     "data": mnist(),
     "batches": "4,6",
     "rounds": 6,
-    "step_schedule": "constant",
     "initial_rounds": 2,
     "save_every": 2,
     "eval_every": 3,

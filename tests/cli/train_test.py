@@ -8,9 +8,31 @@ import struct
 import subprocess
 import termios
 
-from command_line import ENVIRONMENT, FILES, SIGNVOTE, Case, config, flags, main, metrics, run, small, summary
+from command_line import ENVIRONMENT, FILES, PAPER, SIGNVOTE, Case, config, flags, main, metrics, run, small, summary
 from generated_data import cifar10, mnist
 from waiting import TIMEOUT
+
+
+class Defaults(Case):
+    def test_they_are_those_that_train_to_the_end(self):
+        out = self.train("run", rounds=6, **dict.fromkeys(PAPER))
+        self.assertEqual(
+            {key: summary(out)[key] for key in ("method", "sign_of", "step", "step_schedule", "initial_rounds")},
+            {
+                "method": "agree",
+                "sign_of": "momentum:0.9",
+                "step": 4e-4,
+                "step_schedule": "cosine",
+                "initial_rounds": 5,
+            },
+        )
+        self.assertEqual(config(out)["prior_rounds"], 10)
+        again = self.folder / "again"
+        self.succeed("train", "--config", out / "config.toml", "--out", again)
+        self.assertEqual(summary(again)["model_sha256"], summary(out)["model_sha256"])
+        other = self.folder / "other"
+        self.succeed("train", "--config", out / "config.toml", "--method", "shrink", "--out", other)
+        self.assertEqual((summary(other)["initial_rounds"], config(other)["prior_rounds"]), (3, 30))
 
 
 class RunFolder(Case):
