@@ -25,7 +25,8 @@
 // arrive, nor on threads, nor on how the coordinates are split over tallies.
 //
 // A tally owns the coordinates [begin, end) of a model; many tallies can share one model. A method that
-// needs sums over the whole model (Method::shrink, Method::agree) then needs to be told them after each round: see pooled.
+// needs sums over the whole model (Method::shrink, Method::agree) then needs to be told them after each
+// round: see pooled.
 //
 // Threads: one thread at a time may call a member that is not const, and no other thread may use the
 // tally meanwhile. Const members may be called from any number of threads at the same time. decide
@@ -167,10 +168,11 @@ class Tally {
   std::uint64_t rounds_ = 0;
   bool weighted_ = false;
   std::vector<std::uint32_t> rounds_of_;
-  std::vector<std::int64_t> totals_;  // of the half-errors, by worker
+  std::vector<std::int64_t> totals_;           // of the half-errors, by worker
   std::vector<std::int64_t> round_agreement_;  // of Method::agree, in this range in the last round
   std::vector<std::int64_t> agreement_;        // of Method::agree, before the last round; see agreement.h
-  std::vector<std::int64_t> sums_;  // of pooled() over the whole model after the last round; empty: no round yet
+  std::vector<std::int64_t>
+      sums_;  // of pooled() over the whole model after the last round; empty: no round yet
   std::vector<CountBlock> counts_;  // worker m's block b is at b * workers + m; empty without counts
 };
 

@@ -12,7 +12,14 @@
 namespace signvote {
 
 /// What a stream is used for. The numbers are part of the results of a run, so they never change.
-enum class Purpose : std::uint64_t { partition = 1, samples = 2, augment = 3, run_id = 4, network = 5, attack = 6 };
+enum class Purpose : std::uint64_t {
+  partition = 1,
+  samples = 2,
+  augment = 3,
+  run_id = 4,
+  network = 5,
+  attack = 6
+};
 
 class Random {
  public:

@@ -82,9 +82,10 @@ void save_checkpoint(RunState state, const Tally& tally, const fs::path& folder)
   if (std::ranges::any_of(state.memories, [](const auto& memory) { return !memory.empty(); }))
     for (std::uint32_t worker = 0; worker < tally.options().workers; ++worker)
       if (!fs::exists(folder / MemoryName{round, worker}.text()))
-        throw DataError(fmt::format("the momentum of worker {} is not in '{}'; all ranks must see the same "
-                                    "folder: choose an --out on storage they share",
-                                    worker, folder.string()));
+        throw DataError(
+            fmt::format("the momentum of worker {} is not in '{}'; all ranks must see the same "
+                        "folder: choose an --out on storage they share",
+                        worker, folder.string()));
   const std::vector<std::string> shards = state.shards;
   write_state(checkpoint_file(folder), StateKind::snapshot, to_state(std::move(state)));
   remove_parts(folder, shards, round);

@@ -38,9 +38,8 @@ void agreement_all(std::span<const Planes> ballots, std::size_t first, std::size
         both = hn::Add(both, hn::PopulationCount(present));
         differ = hn::Add(differ, hn::PopulationCount(hn::And(present, unequal)));
       }
-      const auto sum = [d](auto v) HWY_ATTR {
-        return static_cast<std::int64_t>(hn::GetLane(hn::SumOfLanes(d, v)));
-      };
+      const auto sum = [d](auto v)
+                           HWY_ATTR { return static_cast<std::int64_t>(hn::GetLane(hn::SumOfLanes(d, v))); };
       count->both += sum(both);
       count->agreement += sum(both) - 2 * sum(differ);
     }

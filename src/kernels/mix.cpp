@@ -24,8 +24,8 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// Products and sums are rounded one by one, never fused, so that every target gives the same bits.
-void mix_all(const float* HWY_RESTRICT gradient, float* HWY_RESTRICT momentum, std::size_t n,
-             float vote_beta, float momentum_beta, float* HWY_RESTRICT mixed) {
+void mix_all(const float* HWY_RESTRICT gradient, float* HWY_RESTRICT momentum, std::size_t n, float vote_beta,
+             float momentum_beta, float* HWY_RESTRICT mixed) {
   const hn::ScalableTag<float> d;
   const std::size_t lanes = hn::Lanes(d);
   const auto smallest = hn::Set(d, std::numeric_limits<float>::min());

@@ -222,8 +222,7 @@ void measure_normalisation(Dataset& dataset) {
 Dataset load_own_dataset(const std::string& name, const fs::path& path, std::size_t context) {
   try {
     if (!fs::exists(path)) refuse(path, "is not there");
-    if (!fs::is_directory(path) && context == 0)
-      refuse(path, "is not a folder, as this data set is");
+    if (!fs::is_directory(path) && context == 0) refuse(path, "is not a folder, as this data set is");
     Dataset dataset = fs::is_directory(path) ? load_folder(path) : load_text(path, context);
     for (const Samples* samples : {&dataset.train, &dataset.test})
       if (samples->count() > UINT32_MAX) refuse(path, "has more than 4294967295 samples");

@@ -37,9 +37,10 @@ Attack::Attack(const std::string& text) {
     sense = false;
   }
   if (!sense)
-    throw ConfigError(fmt::format("--attack is '{}'; take flip:L, flip:L:P, late:L:ROUND, zero:L or collude:L with L "
-                                  "liars, e.g. flip:6",
-                                  text));
+    throw ConfigError(
+        fmt::format("--attack is '{}'; take flip:L, flip:L:P, late:L:ROUND, zero:L or collude:L with L "
+                    "liars, e.g. flip:6",
+                    text));
   liars_ = liars.value_or(0);
 }
 

@@ -31,7 +31,7 @@ class Attack {
 
   Kind kind_ = Kind::flip;
   std::uint32_t liars_ = 0;
-  double share_ = 1;             // of the signs that are flipped
+  double share_ = 1;              // of the signs that are flipped
   std::uint64_t from_round_ = 0;  // counted from 0
 };
 

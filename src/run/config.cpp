@@ -154,10 +154,10 @@ Betas parse_sign_of(const std::string& text) {
     if (kind != "lion" || comma == std::string::npos) throw ConfigError("no such kind");
     return {beta(betas.substr(0, comma)), beta(betas.substr(comma + 1))};
   } catch (const ConfigError&) {
-    throw ConfigError(
-        fmt::format("--sign-of is '{}'; take gradient, momentum:B or lion:B1,B2 with each B from 0 to 0.9999, "
-                    "e.g. momentum:0.9",
-                    text));
+    throw ConfigError(fmt::format(
+        "--sign-of is '{}'; take gradient, momentum:B or lion:B1,B2 with each B from 0 to 0.9999, "
+        "e.g. momentum:0.9",
+        text));
   }
 }
 
@@ -256,14 +256,16 @@ const std::vector<TrainOption>& train_options() {
       parsed("absent",
              "Workers that miss rounds, e.g. 2@5-9,0@12: worker 2 misses 5 to 9, worker 0 misses 12",
              &C::absent, parse_absences),
-      parsed("attack",
-             "For experiments, the first L workers lie: flip:L, flip:L:P (a share P of the signs), late:L:ROUND "
-             "(from that round on), zero:L, collude:L",
-             &C::attack, [](const std::string& text) { return Attack{text}; }),
-      parsed("sign_of",
-             "What workers sign: gradient, momentum:B (m = B m + (1 - B) g), or lion:B1,B2 (signs B1 m + (1 - "
-             "B1) g, keeps m with B2)",
-             &C::sign_of, parse_sign_of),
+      parsed(
+          "attack",
+          "For experiments, the first L workers lie: flip:L, flip:L:P (a share P of the signs), late:L:ROUND "
+          "(from that round on), zero:L, collude:L",
+          &C::attack, [](const std::string& text) { return Attack{text}; }),
+      parsed(
+          "sign_of",
+          "What workers sign: gradient, momentum:B (m = B m + (1 - B) g), or lion:B1,B2 (signs B1 m + (1 - "
+          "B1) g, keeps m with B2)",
+          &C::sign_of, parse_sign_of),
       numeric<std::uint64_t>("rounds", "Rounds to train", &C::rounds, 1, kMost, false),
       numeric("step", "How far a parameter moves in a round (delta); the most, with a schedule", &C::step,
               1e-30, 1e30, true),
@@ -279,12 +281,13 @@ const std::vector<TrainOption>& train_options() {
                                       &C::initial_rounds, 1, 16383),
       numeric("clip", "The largest LLR, of either sign; larger ones are cut to it", &C::clip, kMinClip,
               kMaxClip, true),
-      optional_numeric<std::uint32_t>("prior_rounds",
-                             "With shrink: how many rounds of a coordinate's own counts weigh as much as the "
-                             "worker's mean over all coordinates; with agree: how many rounds of agreement "
-                             "weigh as much as the belief that all workers are equals (default: 10 for agree, "
-                             "else 30)",
-                             &C::prior_rounds, 1, 16383),
+      optional_numeric<std::uint32_t>(
+          "prior_rounds",
+          "With shrink: how many rounds of a coordinate's own counts weigh as much as the "
+          "worker's mean over all coordinates; with agree: how many rounds of agreement "
+          "weigh as much as the belief that all workers are equals (default: 10 for agree, "
+          "else 30)",
+          &C::prior_rounds, 1, 16383),
       numeric<std::uint64_t>("eval_every",
                              "Rounds from one test to the next; the last round is always tested",
                              &C::eval_every, 1, kMost, false),
@@ -371,9 +374,10 @@ void resolve(TrainConfig& config) {
   if (!config.initial_rounds) config.initial_rounds = default_initial_rounds(config.tally_method());
   if (!config.prior_rounds) config.prior_rounds = default_prior_rounds(config.tally_method());
   if (config.tally_method() == Method::agree && *config.workers > kMostAgreeing)
-    throw ConfigError(fmt::format("--method agree compares all pairs of workers, of which {} have too many; it takes "
-                                  "up to {} workers: choose --method shrink",
-                                  *config.workers, kMostAgreeing));
+    throw ConfigError(
+        fmt::format("--method agree compares all pairs of workers, of which {} have too many; it takes "
+                    "up to {} workers: choose --method shrink",
+                    *config.workers, kMostAgreeing));
   check_partition_rule(config.partition);
   resolve_data(config);
   resolve_model(config);
@@ -382,7 +386,8 @@ void resolve(TrainConfig& config) {
       throw ConfigError(fmt::format("--absent names worker {}; there are {}, from 0 to {}", absence.worker,
                                     *config.workers, *config.workers - 1));
   if (Attack(config.attack).liars() > *config.workers)
-    throw ConfigError(fmt::format("--attack is '{}', but there are only {} workers", config.attack, *config.workers));
+    throw ConfigError(
+        fmt::format("--attack is '{}', but there are only {} workers", config.attack, *config.workers));
   check_schedule(config);
   if (config.out.empty())
     config.out = fmt::format("runs/{}-{}-{}-seed{}", config.dataset,

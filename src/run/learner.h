@@ -75,7 +75,7 @@ class Learner {
   Replicas replicas_;
   Loss loss_;
   Gradients gradients_;
-  std::vector<SignVector> ballots_;  // by worker; empty for those hosted elsewhere
+  std::vector<SignVector> ballots_;           // by worker; empty for those hosted elsewhere
   std::vector<std::vector<float>> memories_;  // likewise
   std::atomic<std::int64_t> ballot_nanoseconds_ = 0;
 };

@@ -127,8 +127,9 @@ class Worker {
     static_cast<void>(kept_->load(last_, memory));
   }
 
-  /// Says so where the momentum begins anew in the middle of a run: there is none, or the server's run has gone
-  /// back, or was begun anew with the same settings, and the momentum is of rounds that are still to come.
+  /// Says so where the momentum begins anew in the middle of a run: there is none, or the server's run has
+  /// gone back, or was begun anew with the same settings, and the momentum is of rounds that are still to
+  /// come.
   void check_momentum() {
     std::vector<float>& memory = learner_->memory(worker_);
     const bool from_the_future = last_ && last_->round > session_.round();

@@ -24,10 +24,8 @@ WorkerMemory::WorkerMemory(const fs::path& folder, std::uint64_t run_id, std::ui
     : file_(folder / "memory.bin"), run_id_(run_id), worker_(worker), lock_(made(folder)) {}
 
 void WorkerMemory::save(const LastVote& vote, const std::vector<float>& momentum) const {
-  const nlohmann::json notes = {{"run_id", run_id_},
-                                {"worker", worker_},
-                                {"samples", vote.loss.samples},
-                                {"loss", vote.loss.loss}};
+  const nlohmann::json notes = {
+      {"run_id", run_id_}, {"worker", worker_}, {"samples", vote.loss.samples}, {"loss", vote.loss.loss}};
   State state{vote.round, notes.dump(), momentum, {}};
   encode({MessageKind::ballot, run_id_, vote.round, worker_, vote.ballot.size()}, vote.ballot, state.tally);
   write_state(file_, StateKind::memory, state);
@@ -44,7 +42,8 @@ bool WorkerMemory::load(std::optional<LastVote>& vote, std::vector<float>& momen
   try {
     const auto notes = nlohmann::json::parse(state.notes);
     if (notes.at("run_id") != run_id_ || notes.at("worker") != worker_)
-      throw ConfigError(fmt::format("'{}' is of another run or worker; choose another --state", file_.string()));
+      throw ConfigError(
+          fmt::format("'{}' is of another run or worker; choose another --state", file_.string()));
     notes.at("samples").get_to(last.loss.samples);
     notes.at("loss").get_to(last.loss.loss);
   } catch (const nlohmann::json::exception&) {

@@ -27,7 +27,8 @@ void Agreement::add(std::span<const std::int64_t> round) {
 
 void Agreement::forget(std::uint32_t worker) {
   for (std::uint32_t other = 0; other < workers_; ++other)
-    if (other != worker) std::fill_n(state_.begin() + static_cast<std::ptrdiff_t>(pair_at(worker, other)), 2, 0);
+    if (other != worker)
+      std::fill_n(state_.begin() + static_cast<std::ptrdiff_t>(pair_at(worker, other)), 2, 0);
 }
 
 std::vector<double> Agreement::correctness(std::uint32_t prior_rounds) const {
@@ -72,8 +73,8 @@ std::vector<double> Agreement::correctness(std::uint32_t prior_rounds) const {
 }
 
 double Agreement::weight(double correctness, double clip) {
-  // 2 (q + q^3/3 + q^5/5 + ...), as far as it counts. ln(x) of the mantissa would be shorter, but no library's
-  // logarithm is the same everywhere.
+  // 2 (q + q^3/3 + q^5/5 + ...), as far as it counts. ln(x) of the mantissa would be shorter, but no
+  // library's logarithm is the same everywhere.
   const double square = correctness * correctness;
   double power = 2 * correctness;
   double sum = 0;

@@ -15,8 +15,8 @@ namespace signvote {
 namespace {
 
 /// The fixed part of a snapshot. After it come rounds_of (u32 each), what is known of the whole model (i64
-/// each: the agreement before the last round, and the sums after it), half_errors (u16 each, worker by worker),
-/// and XXH3 (u64) of all before it. Everything is little-endian, as the machines are.
+/// each: the agreement before the last round, and the sums after it), half_errors (u16 each, worker by
+/// worker), and XXH3 (u64) of all before it. Everything is little-endian, as the machines are.
 struct SnapshotHeader {
   std::uint32_t magic = 0x59544756;  // "VGTY"
   std::uint32_t version = 4;         // 1 was for other weights, 2 without prior_rounds, 3 without sums
@@ -147,7 +147,8 @@ std::vector<std::byte> Tally::snapshot() const {
   const std::size_t whole_bytes = whole.size() * sizeof(std::int64_t);
   const std::size_t rounds_bytes = rounds_of_.size() * sizeof(std::uint32_t);
   const std::size_t counts_bytes = counts_.empty() ? 0 : options_.workers * size() * sizeof(std::uint16_t);
-  std::vector<std::byte> bytes(sizeof(header) + rounds_bytes + whole_bytes + counts_bytes + sizeof(std::uint64_t));
+  std::vector<std::byte> bytes(sizeof(header) + rounds_bytes + whole_bytes + counts_bytes +
+                               sizeof(std::uint64_t));
   std::byte* at = bytes.data();
   const auto append = [&at](const void* part, std::size_t length) {
     at = std::copy_n(static_cast<const std::byte*>(part), length, at);

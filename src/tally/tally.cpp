@@ -46,12 +46,15 @@ Tally::Tally(const TallyOptions& options, ParallelFor parallel_for)
     throw ConfigError(fmt::format("prior-rounds is {}; it must be between 1 and {}", options.prior_rounds,
                                   kMostPriorRounds));
   if (options.method == Method::agree && options.workers > kMostAgreeing)
-    throw ConfigError(fmt::format("the method agree compares all pairs of workers, of which {} are too many; it "
-                                  "takes up to {}: choose shrink",
-                                  options.workers, kMostAgreeing));
-  if (options.method == Method::agree && options.begin % SignVector::kBits != 0 && options.begin < options.end)
-    throw ConfigError(fmt::format("with the method agree a tally's range must begin at a multiple of {}, not {}",
-                                  SignVector::kBits, options.begin));
+    throw ConfigError(
+        fmt::format("the method agree compares all pairs of workers, of which {} are too many; it "
+                    "takes up to {}: choose shrink",
+                    options.workers, kMostAgreeing));
+  if (options.method == Method::agree && options.begin % SignVector::kBits != 0 &&
+      options.begin < options.end)
+    throw ConfigError(
+        fmt::format("with the method agree a tally's range must begin at a multiple of {}, not {}",
+                    SignVector::kBits, options.begin));
   rounds_of_.resize(options.workers);
   totals_.resize(options.workers);
   if (counts()) counts_.resize(options.workers * blocks());
@@ -145,8 +148,8 @@ void Tally::decide(std::span<const std::optional<SignView>> ballots, SignVector&
   sums_ = pooled();
 }
 
-/// The work grows with the square of the workers. So where there are many, only some blocks of coordinates are
-/// compared: those of the whole model, wherever its ranges are cut.
+/// The work grows with the square of the workers. So where there are many, only some blocks of coordinates
+/// are compared: those of the whole model, wherever its ranges are cut.
 void Tally::compare(std::span<const std::uint32_t> present,
                     std::span<const std::optional<SignView>> ballots) {
   const std::size_t stride = (options_.workers + kComparedWhole - 1) / kComparedWhole;
@@ -200,7 +203,8 @@ std::vector<std::int16_t> Tally::integer_weights(std::span<const std::uint32_t> 
   for (const std::uint32_t m : voters) sum += std::abs(weights[m]);
   std::vector<std::int16_t> result;
   for (const std::uint32_t m : voters)
-    result.push_back(sum > 0 ? static_cast<std::int16_t>(std::floor(weights[m] * (kWeightSum / sum) + 0.5)) : 1);
+    result.push_back(sum > 0 ? static_cast<std::int16_t>(std::floor(weights[m] * (kWeightSum / sum) + 0.5))
+                             : 1);
   return result;
 }
 
@@ -317,8 +321,8 @@ float Tally::prior(std::uint32_t worker) const {
   assert(worker < options_.workers);
   if (options_.method != Method::shrink || rounds_of_[worker] == 0 || sums_.empty() || sums_.back() == 0)
     return 0;
-  const double rate = static_cast<double>(sums_[worker]) /
-                      (2.0 * rounds_of_[worker] * static_cast<double>(sums_.back()));
+  const double rate =
+      static_cast<double>(sums_[worker]) / (2.0 * rounds_of_[worker] * static_cast<double>(sums_.back()));
   return static_cast<float>(std::floor(2.0 * options_.prior_rounds * rate * kPriorUnits + 0.5)) / kPriorUnits;
 }
 

@@ -250,7 +250,13 @@ class FullDisk(Case):
             self.skipTest(f"a small disk needs {missing}, or: {trial.stderr.strip()}")
         (self.folder / "disk").mkdir()
         (self.folder / "saved").mkdir()
-        arguments = [self.folder / "disk", SIGNVOTE, mnist(), self.folder / "saved/summary.json", " ".join(flags(PAPER))]
+        arguments = [
+            self.folder / "disk",
+            SIGNVOTE,
+            mnist(),
+            self.folder / "saved/summary.json",
+            " ".join(flags(PAPER)),
+        ]
         result = subprocess.run(
             [*namespace, "sh", "-c", script, "sh", *arguments],
             text=True,

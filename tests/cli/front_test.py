@@ -13,7 +13,9 @@ COMPUTE = pathlib.Path(SIGNVOTE).with_name("signvote-compute")
 
 
 def start_and_finish(command, **options):
-    return subprocess.run(list(map(str, command)), text=True, capture_output=True, timeout=TIMEOUT, env=ENVIRONMENT, **options)
+    return subprocess.run(
+        list(map(str, command)), text=True, capture_output=True, timeout=TIMEOUT, env=ENVIRONMENT, **options
+    )
 
 
 class Front(Case):

@@ -36,7 +36,9 @@ TEST(Attack, only_the_first_workers_lie) {
   const SignVector honest = some_ballot(1000);
   for (const char* attack : {"", "flip:2", "flip:2:0.5", "late:2:1", "zero:2", "collude:2"}) {
     EXPECT_EQ(said(attack, 5, 2, honest), honest) << attack;
-    if (*attack != 0) { EXPECT_NE(said(attack, 5, 1, honest), honest) << attack; }
+    if (*attack != 0) {
+      EXPECT_NE(said(attack, 5, 1, honest), honest) << attack;
+    }
   }
 }
 
@@ -66,8 +68,8 @@ TEST(Attack, abstains_or_colludes) {
 }
 
 TEST(Attack, that_makes_no_sense_is_refused) {
-  for (const char* text : {"flip", "flip:", "flip:0", "flip:x", "flip:1:0", "flip:1:1.5", "flip:1:0.5:2", "late:1",
-                           "late:1:0", "zero:1:2", "collude", "noise:1", ":", "flip:-1"})
+  for (const char* text : {"flip", "flip:", "flip:0", "flip:x", "flip:1:0", "flip:1:1.5", "flip:1:0.5:2",
+                           "late:1", "late:1:0", "zero:1:2", "collude", "noise:1", ":", "flip:-1"})
     EXPECT_THROW(Attack{text}, ConfigError) << text;
 }
 

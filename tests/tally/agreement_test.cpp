@@ -78,7 +78,8 @@ TEST(Agreement, forgets) {
 
 TEST(Agreement, says_nothing_of_two) {
   EXPECT_EQ(after({0.9, 0.1}, 10).correctness(1), (std::vector<double>{0.5, 0.5}));
-  EXPECT_EQ(Agreement(4).correctness(1), (std::vector<double>{0.5, 0.5, 0.5, 0.5})) << "before the first round";
+  EXPECT_EQ(Agreement(4).correctness(1), (std::vector<double>{0.5, 0.5, 0.5, 0.5}))
+      << "before the first round";
 }
 
 TEST(Agreement, weighs_by_the_log_likelihood_ratio) {

@@ -120,7 +120,8 @@ TEST(Tally, does_not_depend_on_the_order_of_workers) {
 }
 
 TEST(Tally, does_not_depend_on_threads) {
-  for (const Method method : {Method::shrink, Method::agree}) {  // whose weights depend on sums over all tasks
+  for (const Method method :
+       {Method::shrink, Method::agree}) {  // whose weights depend on sums over all tasks
     Script script = make_script(7, 40'000, 9, 12, 0.1, 3);
     script.options.method = method;
     Tally alone(script.options);
