@@ -81,7 +81,8 @@ Part read_part(std::span<const std::byte> bytes, const TallyOptions& options) {
   part.rounds_of.resize(header.workers);
   std::memcpy(part.rounds_of.data(), bytes.data() + sizeof(header), rounds_bytes);
   part.whole.resize(header.sums);
-  std::memcpy(part.whole.data(), bytes.data() + sizeof(header) + rounds_bytes, whole_bytes);
+  std::ranges::copy(bytes.subspan(sizeof(header) + rounds_bytes, whole_bytes),
+                    std::as_writable_bytes(std::span(part.whole)).begin());
   part.counts = bytes.subspan(sizeof(header) + rounds_bytes + whole_bytes, bytes.size() - around);
   for (std::uint32_t m = 0; m < header.workers; ++m) {
     if (part.rounds_of[m] >= kFullRounds)
