@@ -52,6 +52,7 @@ enum class Method {
   it,      // IT-signSGD: every ballot counts as its worker's log-likelihood ratio
   shrink,  // the same, with error rates that are pulled to the worker's pooled one
   agree,   // one log-likelihood ratio for each worker, from the agreement of all pairs
+  fixed,   // one weight for each worker, given beforehand; nothing is learnt
 };
 
 /// How many rounds of counts a method needs before its weights are better than none.
@@ -60,10 +61,11 @@ constexpr std::uint32_t default_initial_rounds(Method method) {
 }
 
 /// How many rounds a method's prior is worth.
-constexpr std::uint32_t default_prior_rounds(Method method) { return method == Method::agree ? 10 : 30; }
+constexpr std::uint32_t default_prior_rounds(Method method) { return method == Method::agree ? 4 : 30; }
 
-/// Method::agree takes no more workers than this, because it compares all pairs.
-inline constexpr std::uint32_t kMostAgreeing = 512;
+/// Method::agree and Method::fixed take no more workers than this: the first compares all pairs, and both
+/// add up weights of sixteen bits.
+inline constexpr std::uint32_t kMostWeighed = 512;
 
 struct TallyOptions {
   Method method = Method::it;
@@ -73,6 +75,7 @@ struct TallyOptions {
   std::uint32_t initial_rounds = 100;  // of a worker, before its LLRs are used
   double clip = 10.0;                  // LLRs are kept within +-clip
   std::uint32_t prior_rounds = 30;     // kappa of Method::shrink, and the like of Method::agree
+  std::vector<double> weights{};       // of Method::fixed, by worker; only their ratios matter
 };
 
 class Tally {
@@ -86,7 +89,8 @@ class Tally {
   /// A worker is mature once it has taken part in `initial_rounds` rounds. The vote is a plain majority
   /// of all ballots until a round in which at least half of the workers present are mature. From that
   /// round on only mature workers vote, weighted; a worker that joins late is counted but has no say
-  /// until it is mature. If a later round has no mature worker, it is decided by plain majority.
+  /// until it is mature. If a later round has no mature worker, it is decided by plain majority. With
+  /// Method::fixed all workers vote by their weights from the first round on.
   /// REQUIRES: ballots.size() == workers; each ballot has end - begin coordinates; `verdict` is none of
   /// the ballots.
   void decide(std::span<const std::optional<SignView>> ballots, SignVector& verdict);
@@ -107,7 +111,7 @@ class Tally {
   /// Whether mature workers alone vote by now; see decide.
   bool weighted() const { return weighted_; }
 
-  /// c_{m,n} for n in [begin, end); empty for a method that keeps no counts (mv, agree).
+  /// c_{m,n} for n in [begin, end); empty for a method that keeps no counts (mv, agree, fixed).
   [[nodiscard]] std::vector<std::uint16_t> half_errors(std::uint32_t worker) const;
 
   /// The sum of a worker's half-errors over [begin, end), or of every worker's. They are kept up to
@@ -150,9 +154,12 @@ class Tally {
     std::array<std::uint16_t, kBlockWords * SignVector::kBits> half_errors{};
   };
 
-  bool learns() const { return options_.method != Method::mv; }
+  void check_workers(std::uint32_t workers) const;
+  bool learns() const { return options_.method != Method::mv && options_.method != Method::fixed; }
   bool counts() const { return options_.method == Method::it || options_.method == Method::shrink; }
   void compare(std::span<const std::uint32_t> present, std::span<const std::optional<SignView>> ballots);
+  /// Whether each worker has one weight for all coordinates.
+  bool weighs_workers() const { return options_.method == Method::agree || options_.method == Method::fixed; }
   std::vector<std::int16_t> integer_weights(std::span<const std::uint32_t> voters) const;
   Agreement agreement() const;
   void learn_agreement(const Agreement& with_last_round);

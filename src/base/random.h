@@ -18,7 +18,8 @@ enum class Purpose : std::uint64_t {
   augment = 3,
   run_id = 4,
   network = 5,
-  attack = 6
+  attack = 6,
+  channels = 7
 };
 
 class Random {

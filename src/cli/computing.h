@@ -11,6 +11,7 @@
 
 #include "certs/certificates.h"
 #include "run/config.h"
+#include "run/table_plans.h"
 
 namespace signvote::cli {
 
@@ -19,9 +20,19 @@ struct TrainCommand {
   bool resume = false;  // the run in config.out
 };
 
+/// signvote reproduce figure1
 struct Figure1Command {
+  TrainConfig base;                    // what all cells share
+  std::vector<std::string> panels;     // batch sizes
+  std::vector<NamedSettings> methods;  // the first is the one that the others' leads are over
+  unsigned seeds = 1;                  // from base.seed on
+  std::filesystem::path out;
+};
+
+/// signvote reproduce table
+struct TableCommand {
+  TablePlan plan;    // without rows: the table of decoding, which trains nothing
   TrainConfig base;  // what all cells share
-  std::vector<int> batch_modes;
   unsigned seeds = 1;
   std::filesystem::path out;
 };
@@ -70,6 +81,7 @@ struct ModelCommand {
 struct Computing {
   std::function<int(const TrainCommand&)> train;
   std::function<int(const Figure1Command&)> figure1;
+  std::function<int(const TableCommand&)> table;
   std::function<int(const EvalCommand&)> eval;
   std::function<int(const ServerCommand&)> server;
   std::function<int(const WorkerCommand&)> worker;

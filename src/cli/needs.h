@@ -17,6 +17,7 @@ struct Needs {
 
 Needs needs_of(const TrainCommand& command);
 Needs needs_of(const Figure1Command& command);
+Needs needs_of(const TableCommand& command);
 Needs needs_of(const EvalCommand& command);
 Needs needs_of(const ServerCommand& command);
 Needs needs_of(const WorkerCommand& command);

@@ -29,13 +29,23 @@ struct Style {
 };
 constexpr Style kStyles[] = {{"it", "IT-signSGD", "#0072B2", "solid", 7},
                              {"shrink", "IT-signSGD with shrinkage", "#009E73", "(3,3)", 5},
-                             {"agree", "IT-signSGD by agreement", "#CC79A7", "(1,2)", 13},
-                             {"mv", "signSGD-MV", "#D55E00", "(10,4)", 9}};
+                             {"agree", "IT-signSGD by agreement", "#CC79A7", "solid", 13},
+                             {"signvote", "signvote's defaults", "#CC79A7", "solid", 13},
+                             {"mv", "signSGD-MV", "#D55E00", "(10,4)", 9},
+                             {"oracle", "weights from the batch sizes", "#56B4E9", "(3,3)", 11},
+                             {"solo", "the largest batch alone", "#E69F00", "(1,2)", 1},
+                             {"sgd", "SGD, full precision", "#444444", "(8,3,2,3)", 3}};
 
 Style style_of(const Curve& curve) {
   for (const Style& style : kStyles)
     if (style.method == curve.method) return style;
   return {curve.method, curve.method, "#000000", "(3,3)", 5};
+}
+
+std::string_view label_of(const std::string& method) {
+  for (const Style& style : kStyles)
+    if (style.method == method) return style.label;
+  return method;
 }
 
 std::uint64_t last_round(const Figure& figure) {
@@ -44,6 +54,15 @@ std::uint64_t last_round(const Figure& figure) {
     for (const Curve& curve : panel.curves)
       for (const CurvePoint& point : curve.points) last = std::max(last, point.round);
   return last;
+}
+
+const CurvePoint* point_of(const Curve& curve, std::uint64_t round) {
+  const auto found = std::ranges::find(curve.points, round, &CurvePoint::round);
+  return found == curve.points.end() ? nullptr : &*found;
+}
+
+std::string csv_field(const std::string& text) {
+  return text.find(',') == std::string::npos ? text : '"' + text + '"';
 }
 
 // gnuplot expands nothing between single quotes. A quote is doubled; a line break is not allowed.
@@ -60,21 +79,28 @@ struct Layout {
   int columns, rows, width, height;
 };
 
-Layout layout_of(std::size_t panels) {
-  if (panels == 1) return {1, 1, 900, 600};
+constexpr double kLeadHeight = 130;  // pixels of a lead's plot
+
+Layout layout_of(std::size_t panels, bool leads) {
+  const int lead = leads ? static_cast<int>(kLeadHeight) + 30 : 0;
+  if (panels == 1) return {1, 1, 900, 600 + lead};
   const int rows = static_cast<int>(panels + 1) / 2;
-  return {2, rows, 1600, 120 + rows * 440};
+  return {2, rows, 1600, 140 + rows * (440 + lead)};
 }
 
-// gnuplot's script for the whole picture. The margins are set by hand, so that all panels have the same
+bool has_leads(const Figure& figure) {
+  return std::ranges::any_of(figure.panels, [](const Panel& panel) { return !panel.leads.empty(); });
+}
+
+// gnuplot's script for the whole picture. Every plot is placed by hand, so that all panels have the same
 // size whether or not they carry the axes' names.
 std::string script(const Figure& figure, std::string_view terminal, const std::string& output) {
-  const Layout layout = layout_of(figure.panels.size());
+  const bool leads = has_leads(figure);
+  const Layout layout = layout_of(figure.panels.size(), leads);
   const auto x_of = [&](double pixels) { return pixels / layout.width; };
   const auto y_of = [&](double pixels) { return pixels / layout.height; };
-  const AccuracyRange range = accuracy_range(figure);
   const bool band = figure.seeds > 1;
-  const double left = 108, right = 32, bottom = 80, top = band ? 130 : 104, gap = 96;  // pixels
+  const double left = 108, right = 32, bottom = 80, top = 130, gap = 96;  // pixels
   const double centre = x_of((layout.width + left - right) / 2);
 
   std::string text = "set encoding utf8\n";
@@ -82,48 +108,82 @@ std::string script(const Figure& figure, std::string_view terminal, const std::s
     fmt::format_to(std::back_inserter(text), line, std::forward<Args>(args)...);
     text += '\n';
   };
-  for (std::size_t p = 0; p < figure.panels.size(); ++p) {
-    for (std::size_t c = 0; c < figure.panels[p].curves.size(); ++c) {
-      add("$curve_{}_{} << END", p, c);
-      for (const CurvePoint& point : figure.panels[p].curves[c].points)
+  const auto add_data = [&](const char* kind, std::size_t p, const std::vector<Curve>& curves) {
+    for (std::size_t c = 0; c < curves.size(); ++c) {
+      add("${}_{}_{} << END", kind, p, c);
+      for (const CurvePoint& point : curves[c].points)
         add("{} {} {} {}", point.round, 100 * point.mean, 100 * point.low, 100 * point.high);
       add("END");
     }
+  };
+  const auto add_plot = [&](const char* kind, std::size_t p, const std::vector<Curve>& curves, bool titled) {
+    add("plot {} notitle \\", titled ? "NaN" : "0 with lines lw 1.2 lc '#888888'");
+    for (std::size_t c = 0; band && c < curves.size(); ++c)
+      add(", ${}_{}_{} using 1:3:4 with filledcurves lc '{}' notitle \\", kind, p, c,
+          style_of(curves[c]).colour);
+    for (std::size_t c = 0; c < curves.size(); ++c) {
+      const Style style = style_of(curves[c]);
+      // At most about 25 marks on a curve, however often it was evaluated.
+      add(", ${}_{}_{} using 1:2 with linespoints lw 2.5 lc '{}' dt {} pt {} ps 1.1 pi {} {} \\", kind, p, c,
+          style.colour, style.dash, style.mark, curves[c].points.size() / 25 + 1,
+          titled ? "title " + gnuplot_string(style.label) : "notitle");
+    }
+    add("");
+  };
+  for (std::size_t p = 0; p < figure.panels.size(); ++p) {
+    add_data("curve", p, figure.panels[p].curves);
+    add_data("lead", p, figure.panels[p].leads);
   }
   add("set terminal {} size {},{} font 'DejaVu Sans,14'", terminal, layout.width, layout.height);
   add("set output {}", gnuplot_string(output));
   add("set border 3 lw 1.2 lc '#444444'\nset tics nomirror out scale 0.6 tc '#222222'\nset format '%g'");
   add("set grid lw 1 lt 1 lc '#E2E2E2'\nset style fill transparent solid 0.18 noborder");
-  add("set key bottom right reverse Left samplen 3.5 spacing 1.25 noenhanced opaque width 1");
-  add("set xrange [0:{}]\nset yrange [{}:{}]", last_round(figure), range.low, range.high);
-  add("set title font ',15' offset 0,-0.2");
+  add("set xrange [0:{}]", last_round(figure));
+  const bool marked = figure.weights_begin && *figure.weights_begin < last_round(figure);
+  if (marked)
+    add("set arrow 1 from {0}, graph 0 to {0}, graph 1 nohead dt (2,4) lw 1.2 lc '#777777'",
+        *figure.weights_begin);
+  add("set multiplot");
   add("set label 1 {} at screen {},{} center noenhanced font ',19'", gnuplot_string(figure.title), centre,
       1 - y_of(34));
-  if (band)
-    add("set label 2 'mean of {} seeds; the band spans the lowest to the highest' at screen {},{} center "
-        "font ',13' tc '#555555'",
-        figure.seeds, centre, 1 - y_of(66));
-  add("set multiplot layout {},{} margins {},{},{},{} spacing {},{}", layout.rows, layout.columns, x_of(left),
-      1 - x_of(right), y_of(bottom), 1 - y_of(top), x_of(gap), y_of(gap));
+  std::vector<std::string> remarks;
+  if (band) remarks.push_back(fmt::format("mean of {} seeds, band from lowest to highest", figure.seeds));
+  if (leads) remarks.push_back(fmt::format("lead over {}, seed by seed", label_of(figure.baseline)));
+  if (marked) remarks.push_back("dotted: IT-signSGD begins to weigh votes");
+  add("set label 2 {} at screen {},{} center noenhanced font ',13' tc '#555555'",
+      gnuplot_string(fmt::format("{}", fmt::join(remarks, "; "))), centre, 1 - y_of(66));
   const auto panels = static_cast<int>(figure.panels.size());
+  const double cell_width = (layout.width - left - right - gap * (layout.columns - 1)) / layout.columns;
+  const double cell_height = (layout.height - top - bottom - gap * (layout.rows - 1)) / layout.rows;
+  const AxisRange accuracy = accuracy_range(figure);
+  const AxisRange lead = lead_range(figure);
   for (int p = 0; p < panels; ++p) {
-    const Panel& panel = figure.panels[static_cast<std::size_t>(p)];
-    if (p == 1) add("unset label");
-    add("set title {} noenhanced", gnuplot_string(panel.title));
-    add("set xlabel '{}'", p + layout.columns >= panels ? "round" : "");
-    add("set ylabel '{}'", p % layout.columns == 0 ? "test accuracy (%)" : "");
-    add("plot NaN notitle \\");
-    for (std::size_t c = 0; band && c < panel.curves.size(); ++c)
-      add(", $curve_{}_{} using 1:3:4 with filledcurves lc '{}' notitle \\", p, c,
-          style_of(panel.curves[c]).colour);
-    for (std::size_t c = 0; c < panel.curves.size(); ++c) {
-      const Style style = style_of(panel.curves[c]);
-      // At most about 25 marks on a curve, however often it was evaluated.
-      add(", $curve_{}_{} using 1:2 with linespoints lw 2.5 lc '{}' dt {} pt {} ps 1.1 pi {} title {} \\", p,
-          c, style.colour, style.dash, style.mark, panel.curves[c].points.size() / 25 + 1,
-          gnuplot_string(style.label));
-    }
-    add("");
+    const auto at = static_cast<std::size_t>(p);
+    const Panel& panel = figure.panels[at];
+    const double x = left + (p % layout.columns) * (cell_width + gap);
+    const double y = top + (p / layout.columns) * (cell_height + gap);  // from the top
+    const double lead_y = y + cell_height - (leads ? kLeadHeight : 0);
+    const auto place = [&](double from, double to) {
+      add("set lmargin at screen {}\nset rmargin at screen {}\nset tmargin at screen {}\nset bmargin at "
+          "screen {}",
+          x_of(x), x_of(x + cell_width), 1 - y_of(from), 1 - y_of(to));
+    };
+    const char* round = p + layout.columns >= panels ? "round" : "";
+    const bool leftmost = p % layout.columns == 0;
+    place(y, lead_y - (leads ? 30 : 0));
+    add("set key bottom right reverse Left samplen 3.5 spacing 1.25 noenhanced opaque width 1");
+    add("set title {} noenhanced font ',15' offset 0,-0.2", gnuplot_string(panel.title));
+    add("set xlabel '{}'\nset format x '{}'", leads ? "" : round, leads ? "" : "%g");
+    add("set ylabel '{}'\nset yrange [{}:{}]\nset ytics autofreq", leftmost ? "test accuracy (%)" : "",
+        accuracy.low, accuracy.high);
+    add_plot("curve", at, panel.curves, true);
+    add("unset label");
+    if (!leads) continue;
+    place(lead_y, y + cell_height);
+    add("unset title\nset xlabel '{}'\nset format x '%g'", round);
+    add("set ylabel '{}'\nset yrange [{}:{}]\nset ytics {}", leftmost ? "lead (points)" : "", lead.low,
+        lead.high, (lead.high - lead.low) / 4);
+    add_plot("lead", at, panel.leads, false);
   }
   add("unset multiplot\nset output");
   return text;
@@ -158,16 +218,23 @@ void draw(const Figure& figure, const fs::path& path, std::string_view terminal,
 }  // namespace
 
 std::string figure_csv(const Figure& figure) {
-  std::string csv = "batch_mode,method,round,seeds,accuracy_mean,accuracy_min,accuracy_max\n";
+  std::string csv =
+      figure.panels_are +
+      ",method,round,seeds,accuracy_mean,accuracy_min,accuracy_max,lead_mean,lead_min,lead_max\n";
   for (const Panel& panel : figure.panels)
-    for (const Curve& curve : panel.curves)
-      for (const CurvePoint& point : curve.points)
-        fmt::format_to(std::back_inserter(csv), "{},{},{},{},{},{},{}\n", panel.batch_mode, curve.method,
+    for (const Curve& curve : panel.curves) {
+      const auto lead = std::ranges::find(panel.leads, curve.method, &Curve::method);
+      for (const CurvePoint& point : curve.points) {
+        fmt::format_to(std::back_inserter(csv), "{},{},{},{},{},{},{}", csv_field(panel.name), curve.method,
                        point.round, figure.seeds, point.mean, point.low, point.high);
+        const auto* const at = lead == panel.leads.end() ? nullptr : point_of(*lead, point.round);
+        csv += at == nullptr ? ",,,\n" : fmt::format(",{},{},{}\n", at->mean, at->low, at->high);
+      }
+    }
   return csv;
 }
 
-AccuracyRange accuracy_range(const Figure& figure) {
+AxisRange accuracy_range(const Figure& figure) {
   const std::uint64_t climb = last_round(figure) / 10;
   double low = 100;
   double high = 0;
@@ -180,6 +247,23 @@ AccuracyRange accuracy_range(const Figure& figure) {
   high = std::clamp(5 * std::ceil(high / 5), 5.0, 100.0);
   low = std::clamp(5 * std::floor(low / 5), 0.0, high - 5);
   return {low, high};
+}
+
+AxisRange lead_range(const Figure& figure) {
+  const std::uint64_t climb = last_round(figure) / 10;
+  double low = 0;
+  double high = 0;
+  for (const Panel& panel : figure.panels)
+    for (const Curve& curve : panel.leads)
+      for (const CurvePoint& point : curve.points) {
+        if (point.round < climb) continue;
+        low = std::min(low, 100 * point.low);
+        high = std::max(high, 100 * point.high);
+      }
+  // Whole numbers whose difference is a multiple of 4, so that tics are whole numbers too.
+  low = std::floor(low);
+  high = std::ceil(high);
+  return {low, low + 4 * std::max(1.0, std::ceil((high - low) / 4))};
 }
 
 void draw_figure(const Figure& figure, const fs::path& folder, const std::string& stem) {

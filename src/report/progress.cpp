@@ -52,7 +52,9 @@ std::string bar(double share, std::size_t columns) {
   return text;
 }
 
-bool is_last(const ProgressState& state) { return state.total > 0 && state.done >= state.total; }
+bool is_last(const ProgressState& state) {
+  return state.total > 0 && state.done >= state.total && state.later == 0;
+}
 
 }  // namespace
 
@@ -77,6 +79,8 @@ void Progress::measure(const ProgressState& state, Clock::time_point now) {
   const double passed = seconds_between(last_time_, now);
   const double keep = std::exp(-passed / window_);
   seconds_ = seconds_ * keep + passed;
+  if (state.label != last_label_) last_done_.reset();
+  last_label_ = state.label;
   const std::uint64_t made = last_done_ ? state.done - std::min(state.done, *last_done_) : 1;
   rounds_ = rounds_ * keep + static_cast<double>(made);
   last_time_ = now;
@@ -132,7 +136,8 @@ void Progress::show(const ProgressState& state, Clock::time_point now) {
   if (is_last(state))
     add("took " + format_duration(seconds_between(started_, now)));
   else if (total > 0 && speed() > 1e-6)
-    add(format_duration(static_cast<double>(total - state.done) / speed()) + " left");
+    add(format_duration(static_cast<double>(total - std::min(state.done, total) + state.later) / speed()) +
+        " left");
 
   std::string line;
   if (terminal_) {

@@ -18,6 +18,7 @@ struct ProgressState {
   std::optional<double> train_loss;     // the last round's mean
   bool evaluated = false;               // this update has a new evaluation
   std::optional<double> test_loss{};    // the last evaluation's, if there is no accuracy
+  std::uint64_t later = 0;              // rounds of other runs that follow this one, for the time left
 };
 
 /// "1h02m", "3m07s", "12s".
@@ -33,8 +34,9 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   /// To be called after every round. The first call counts as one round, whatever `done` says, because a
-  /// resumed run made the others earlier. The first and the last round are always shown. Others are shown
-  /// at most ten times a second on a terminal, and elsewhere only if evaluated.
+  /// resumed run made the others earlier; so does the first of another run, which has another label. The
+  /// first and the last round are always shown. Others are shown at most ten times a second on a terminal,
+  /// and elsewhere only if evaluated.
   void update(const ProgressState& state, Clock::time_point now = Clock::now());
 
   /// Prints a line, such as a warning, without mixing it with the progress.
@@ -55,6 +57,7 @@ class Progress {
   Clock::time_point last_evaluation_;
   std::optional<Clock::time_point> last_shown_;
   std::optional<std::uint64_t> last_done_;
+  std::string last_label_;
   std::uint64_t last_shown_done_ = 0;
   double rounds_ = 0;  // both are weighted by exp(-age / window), so their ratio is right from the start
   double seconds_ = 0;

@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <sstream>
 #include <thread>
@@ -169,7 +170,9 @@ void resolve_data(TrainConfig& config) {
   if (!is_dataset_name(config.dataset) && config.data.empty()) {
     fs::path path = fs::absolute(config.dataset).lexically_normal();
     if (!path.has_filename()) path = path.parent_path();  // DIR/
-    if (!fs::is_directory(path) && !(fs::is_regular_file(path) && path.extension() == ".txt"))
+    std::error_code unreachable;                          // is neither
+    const bool is_file = fs::is_regular_file(path, unreachable) && path.extension() == ".txt";
+    if (!path.has_filename() || !(is_file || fs::is_directory(path, unreachable)))
       throw ConfigError(fmt::format("--dataset is '{}', which is neither {} nor a folder or a .txt file",
                                     config.dataset, fmt::join(kDatasetNames, ", ")));
     config.data = path.string();
@@ -192,7 +195,7 @@ void resolve_model(TrainConfig& config) {
     return;
   }
   const std::filesystem::path path = std::filesystem::absolute(config.model);
-  if (!std::filesystem::is_regular_file(path))
+  if (std::error_code unreachable; !std::filesystem::is_regular_file(path, unreachable))
     throw ConfigError(fmt::format(
         "--model is '{}', which is neither {} nor a file; write one with torch.jit.script(model).save",
         config.model, fmt::join(kModelNames, ", ")));
@@ -241,8 +244,11 @@ const std::vector<TrainOption>& train_options() {
       model,
       choice("method",
              "Vote by learnt reliability (agree: learnt from how often workers agree; it: IT-signSGD, the "
-             "paper's; shrink: it, learnt from all coordinates) or by plain majority (mv: signSGD-MV)",
-             &C::method, {"agree", "it", "mv", "shrink"}),
+             "paper's; shrink: it, learnt from all coordinates) or by plain majority (mv: signSGD-MV). To "
+             "compare "
+             "with: weights that are told the batches (oracle), the largest batch alone (solo), the mean of "
+             "floats (sgd)",
+             &C::method, {"agree", "it", "mv", "shrink", "oracle", "solo", "sgd"}),
       optional_numeric<std::uint32_t>("workers", "Number of workers (default: as many as batches, else 15)",
                                       &C::workers, 1, 65536),
       optional_numeric<int>("batch_mode",
@@ -267,8 +273,10 @@ const std::vector<TrainOption>& train_options() {
           "B1) g, keeps m with B2)",
           &C::sign_of, parse_sign_of),
       numeric<std::uint64_t>("rounds", "Rounds to train", &C::rounds, 1, kMost, false),
-      numeric("step", "How far a parameter moves in a round (delta); the most, with a schedule", &C::step,
-              1e-30, 1e30, true),
+      optional_numeric("step",
+                       "How far a parameter moves in a round (delta); the most, with a schedule (default: "
+                       "4e-4; 0.5 for sgd, which multiplies the mean by it)",
+                       &C::step, 1e-30, 1e30),
       choice("step_schedule", "How the step changes over the rounds, see docs/schedules.md",
              &C::step_schedule, {"constant", "cosine", "linear", "wsd"}),
       numeric<std::uint64_t>("warmup_rounds", "Rounds at the start in which the step rises to its full size",
@@ -321,17 +329,30 @@ std::string flag(const std::string& option) {
 Method TrainConfig::tally_method() const {
   if (method == "mv") return Method::mv;
   if (method == "it") return Method::it;
+  if (method == "oracle" || method == "solo") return Method::fixed;
+  if (method == "sgd") return Method::mv;  // its verdict is not used
   return method == "shrink" ? Method::shrink : Method::agree;
 }
 
 std::string TrainConfig::method_title() const {
   if (method == "mv") return "signSGD-MV";
   if (method == "it") return "IT-signSGD";
+  if (method == "oracle") return "signSGD weighted by the batch sizes";
+  if (method == "solo") return "signSGD of the largest batch alone";
+  if (method == "sgd") return "SGD at full precision";
   return method == "shrink" ? "IT-signSGD with shrinkage" : "IT-signSGD by agreement";
 }
 
 TallyOptions TrainConfig::tally_options(std::uint64_t parameters) const {
-  return {tally_method(), *workers, 0, parameters, *initial_rounds, clip, *prior_rounds};
+  TallyOptions options{tally_method(), *workers, 0, parameters, *initial_rounds, clip, *prior_rounds, {}};
+  const std::vector<std::uint32_t> sizes = batch_sizes();
+  if (method == "oracle")  // the noise of a mean of B gradients falls with the square root of B
+    for (const std::uint32_t size : sizes) options.weights.push_back(std::sqrt(size));
+  if (method == "solo") {
+    options.weights.resize(sizes.size());
+    options.weights[static_cast<std::size_t>(std::ranges::max_element(sizes) - sizes.begin())] = 1;
+  }
+  return options;
 }
 
 std::vector<std::uint32_t> TrainConfig::batch_sizes() const { return parse_batches(batches); }
@@ -373,11 +394,16 @@ void resolve(TrainConfig& config) {
   config.workers = static_cast<std::uint32_t>(sizes.size());
   if (!config.initial_rounds) config.initial_rounds = default_initial_rounds(config.tally_method());
   if (!config.prior_rounds) config.prior_rounds = default_prior_rounds(config.tally_method());
-  if (config.tally_method() == Method::agree && *config.workers > kMostAgreeing)
-    throw ConfigError(
-        fmt::format("--method agree compares all pairs of workers, of which {} have too many; it takes "
-                    "up to {} workers: choose --method shrink",
-                    *config.workers, kMostAgreeing));
+  if (!config.step) config.step = config.full_precision() ? 0.5 : 4e-4;
+  const bool weighs_workers =
+      config.tally_method() == Method::agree || config.tally_method() == Method::fixed;
+  if (weighs_workers && *config.workers > kMostWeighed)
+    throw ConfigError(fmt::format("--method {} takes up to {} workers, not {}: choose --method shrink",
+                                  config.method, kMostWeighed, *config.workers));
+  if (config.full_precision() && config.engine != "local")
+    throw ConfigError("--method sgd is there to compare with, in one process; leave out --engine");
+  if (config.full_precision() && !config.attack.empty())
+    throw ConfigError("--attack is for methods that vote, which --method sgd does not");
   check_partition_rule(config.partition);
   resolve_data(config);
   resolve_model(config);

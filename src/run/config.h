@@ -34,9 +34,9 @@ struct TrainConfig {
   std::string absent;  // e.g. "2@5-9,0@12"; see absences
   std::string attack;  // e.g. "flip:6", for experiments; see attack.h
   std::uint64_t rounds = 300;
-  // docs/results.md says how the defaults of the next three, and of the method, were chosen.
+  // docs/results.md says how the defaults of these, of the step and of the method were chosen.
   std::string sign_of = "momentum:0.9";  // or "gradient" or "lion:B1,B2"; see betas
-  double step = 4e-4;
+  std::optional<double> step;            // resolve sets the method's default
   std::string step_schedule = "cosine";  // see schedule.h, also for the next two
   std::uint64_t warmup_rounds = 0;
   double weight_decay = 0;
@@ -55,6 +55,8 @@ struct TrainConfig {
   std::string model_file_sha256;         // of the TorchScript file; empty until resolved
 
   Method tally_method() const;
+  /// True for plain SGD, to compare with: the step is the mean of what workers would have signed, in floats.
+  bool full_precision() const { return method == "sgd"; }
   /// The method as people call it.
   std::string method_title() const;
   /// The tally of a whole model. REQUIRES: this is resolved.

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "learn/partition.h"
@@ -57,6 +59,7 @@ Learner::Learner(const TrainConfig& config, const Dataset& dataset, std::vector<
                  std::function<void(const std::string&)> warn)
     : step_of_(config),
       betas_(config.betas()),
+      full_precision_(config.full_precision()),
       attack_(config.attack),
       seed_(config.seed),
       absences_(config.absences()),
@@ -69,8 +72,9 @@ Learner::Learner(const TrainConfig& config, const Dataset& dataset, std::vector<
       gradients_(dataset, with_loss(gradient_options(config, dataset, std::move(hosted)), loss_), replicas_,
                  pool_),
       ballots_(*config.workers),
-      memories_(*config.workers) {
-  if (betas_ == Betas{}) return;
+      memories_(*config.workers),
+      samples_(*config.workers) {
+  if (betas_ == Betas{} && !full_precision_) return;
   for (const std::uint32_t worker : hosted_) memories_[worker].resize(replicas_.size());
 }
 
@@ -90,12 +94,14 @@ void Learner::set_batch(std::uint32_t worker, std::uint32_t batch) {
 
 void Learner::vote(std::uint64_t round, const Vote& vote) {
   const std::vector<std::uint32_t> absent = absent_in(round);
+  std::ranges::fill(samples_, 0);
   for (const std::uint32_t worker : absent) vote(worker, nullptr, {});
   const auto ready = [&](std::uint32_t worker, std::span<const float> gradient, double loss) {
     const Stopwatch stopwatch(ballot_nanoseconds_);
     const auto bad = sign(worker, gradient);
     if (!bad) {
       attack_.apply(seed_, round, worker, ballots_[worker]);
+      samples_[worker] = batches_[worker];
       return vote(worker, &ballots_[worker], {batches_[worker], loss});
     }
     warn_of_gradient(round, worker, *bad);
@@ -122,7 +128,29 @@ std::vector<std::uint32_t> Learner::absent_in(std::uint64_t round) const {
 }
 
 void Learner::step(std::uint64_t round, const SignVector& verdict) {
+  if (full_precision_) return step_by_mean(step_of_(round));
   signvote::step(replicas_.parameters(), verdict, step_of_(round));
+}
+
+/// x <- x - decay * x - delta * (mean of what the voters remember, by their samples). Momentum is linear, so
+/// that the mean of the workers' is the momentum of the mean gradient.
+void Learner::step_by_mean(const Step& step) {
+  const float all = static_cast<float>(std::reduce(samples_.begin(), samples_.end(), std::uint64_t{0}));
+  const std::span<float> parameters = replicas_.parameters();
+  constexpr std::size_t kRange = 4096;
+  pool_.parallel_for()((parameters.size() + kRange - 1) / kRange, [&](std::size_t range) {
+    const std::size_t begin = range * kRange;
+    const std::size_t count = std::min(kRange, parameters.size() - begin);
+    std::array<float, kRange> mean{};
+    for (std::size_t m = 0; m < samples_.size(); ++m)
+      if (samples_[m] > 0)
+        for (std::size_t n = 0; n < count; ++n)
+          mean[n] += static_cast<float>(samples_[m]) / all * memories_[m][begin + n];
+    for (std::size_t n = 0; n < count; ++n) {
+      float& x = parameters[begin + n];
+      x -= step.decay * x + step.delta * mean[n];
+    }
+  });
 }
 
 void Learner::warn_of_gradient(std::uint64_t round, std::uint32_t worker, std::size_t coordinate) {

@@ -40,7 +40,8 @@ class Learner {
   void step(std::uint64_t round, const SignVector& verdict);
 
   /// What hosted workers remember from round to round, by worker: their momentum, or nothing if they sign
-  /// their gradients. set_memories throws DataError if a hosted worker's is missing or has another size.
+  /// their gradients (with TrainConfig::full_precision these). set_memories throws DataError if a hosted
+  /// worker's is missing or has another size.
   const std::vector<std::vector<float>>& memories() const { return memories_; }
   std::vector<float>& memory(std::uint32_t worker) { return memories_[worker]; }
   void set_memories(std::vector<std::vector<float>> memories);
@@ -61,9 +62,11 @@ class Learner {
   void warn_of_gradient(std::uint64_t round, std::uint32_t worker, std::size_t coordinate);
 
   std::optional<std::size_t> sign(std::uint32_t worker, std::span<const float> gradient);
+  void step_by_mean(const Step& step);
 
   Schedule step_of_;
   Betas betas_;
+  bool full_precision_;
   Attack attack_;
   std::uint64_t seed_;
   std::vector<Absence> absences_;
@@ -77,6 +80,7 @@ class Learner {
   Gradients gradients_;
   std::vector<SignVector> ballots_;           // by worker; empty for those hosted elsewhere
   std::vector<std::vector<float>> memories_;  // likewise
+  std::vector<std::uint32_t> samples_;        // likewise: in this round's gradient, 0 without a ballot
   std::atomic<std::int64_t> ballot_nanoseconds_ = 0;
 };
 

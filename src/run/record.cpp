@@ -17,8 +17,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-double bits_per_parameter(std::uint64_t bytes, std::uint64_t messages, std::size_t parameters) {
+double bits_per_parameter(std::uint64_t bytes, std::uint64_t messages, std::size_t parameters,
+                          bool full_precision) {
   if (messages == 0) return 0;
+  if (full_precision) return 8 * sizeof(float);
   return 8.0 * static_cast<double>(bytes) / static_cast<double>(messages) / static_cast<double>(parameters);
 }
 
@@ -79,8 +81,10 @@ void Record::test(const RunProgress& progress, double train_loss) {
   row["test_loss"] = tested_->loss;
   row["train_loss"] = train_loss;
   row["step"] = Schedule(config_).delta(progress.rounds - 1);
-  row["bits_per_parameter_up"] = bits_per_parameter(sent.ballot_bytes, sent.ballots, replicas_.size());
-  row["bits_per_parameter_down"] = bits_per_parameter(sent.verdict_bytes, sent.verdicts, replicas_.size());
+  row["bits_per_parameter_up"] =
+      bits_per_parameter(sent.ballot_bytes, sent.ballots, replicas_.size(), config_.full_precision());
+  row["bits_per_parameter_down"] =
+      bits_per_parameter(sent.verdict_bytes, sent.verdicts, replicas_.size(), config_.full_precision());
   row["seconds"] = progress.seconds;
   metrics_.append(row.dump());
 }
@@ -106,7 +110,7 @@ void Record::write_summary(const RunProgress& progress, const Tally& tally,
                                    {"partition", config_.partition},
                                    {"engine", config_.engine},
                                    {"rounds", progress.rounds},
-                                   {"step", config_.step},
+                                   {"step", *config_.step},
                                    {"step_schedule", config_.step_schedule},
                                    {"warmup_rounds", config_.warmup_rounds},
                                    {"weight_decay", config_.weight_decay},
@@ -119,8 +123,10 @@ void Record::write_summary(const RunProgress& progress, const Tally& tally,
   if (accuracy()) result["test_accuracy"] = *accuracy();
   result["test_loss"] = tested_->loss;
   result["model_sha256"] = sha256_hex(std::as_bytes(replicas_.parameters()));
-  result["bits_per_parameter_up"] = bits_per_parameter(sent.ballot_bytes, sent.ballots, size);
-  result["bits_per_parameter_down"] = bits_per_parameter(sent.verdict_bytes, sent.verdicts, size);
+  result["bits_per_parameter_up"] =
+      bits_per_parameter(sent.ballot_bytes, sent.ballots, size, config_.full_precision());
+  result["bits_per_parameter_down"] =
+      bits_per_parameter(sent.verdict_bytes, sent.verdicts, size, config_.full_precision());
   result["absences"] = *config_.workers * progress.rounds - sum(progress.votes);
   result["samples_per_second"] = progress.training_seconds > 0
                                      ? static_cast<double>(sum(progress.samples)) / progress.training_seconds

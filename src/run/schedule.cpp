@@ -35,7 +35,7 @@ double sine_of_quarter_turns(double x) {
 }  // namespace
 
 Schedule::Schedule(const TrainConfig& config)
-    : step_(config.step),
+    : step_(*config.step),
       weight_decay_(config.weight_decay),
       rounds_(config.rounds),
       warmup_rounds_(config.warmup_rounds),
@@ -67,15 +67,15 @@ void check_schedule(const TrainConfig& config) {
     throw ConfigError(fmt::format(
         "--warmup-rounds is {}, but --step-schedule {} with {} rounds leaves fewer than {} for it",
         config.warmup_rounds, config.step_schedule, config.rounds, last));
-  if (config.step * config.weight_decay >= 1)
+  if (*config.step * config.weight_decay >= 1)
     throw ConfigError(fmt::format(
         "--step {} times --weight-decay {} is not below 1, so every round would wipe out the model; take a "
         "smaller one",
-        config.step, config.weight_decay));
+        *config.step, config.weight_decay));
   if (Schedule(config)(config.rounds - 1).delta == 0)
     throw ConfigError(
-        fmt::format("--step {} is so small that it ends as 0 after {} rounds; take a larger one", config.step,
-                    config.rounds));
+        fmt::format("--step {} is so small that it ends as 0 after {} rounds; take a larger one",
+                    *config.step, config.rounds));
 }
 
 bool same_steps(const TrainConfig& before, const TrainConfig& after, std::uint64_t rounds) {

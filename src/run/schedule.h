@@ -22,6 +22,7 @@ namespace signvote {
 
 class Schedule {
  public:
+  /// REQUIRES: config is resolved.
   explicit Schedule(const TrainConfig& config);
 
   Step operator()(std::uint64_t round) const;

@@ -55,7 +55,9 @@ class Run {
     // A resumed run may have more rounds or other intervals than before.
     write_file_atomically(folder_ / "config.toml", write_config(config_));
     if (hooks_.started) hooks_.started();
-    if (config_.tally_method() != Method::mv && config_.rounds <= *config_.initial_rounds && hooks_.warn)
+    const Method method = config_.tally_method();
+    if (method != Method::mv && method != Method::fixed && config_.rounds <= *config_.initial_rounds &&
+        hooks_.warn)
       hooks_.warn(
           fmt::format("with --rounds {} and --initial-rounds {} all rounds are decided by plain majority, as "
                       "with --method "

@@ -24,8 +24,10 @@ constexpr std::size_t kTaskWords = 128;
 /// Up to so many workers are compared on all coordinates.
 constexpr std::size_t kComparedWhole = 16;
 
-/// What the magnitudes of agree's weights add up to; rounded, still less than 32,768.
+/// What the magnitudes of the workers' weights add up to; rounded, still less than 32,768.
 constexpr double kWeightSum = 32000;
+
+bool is_weight(double weight) { return std::isfinite(weight); }
 
 kernels::Planes planes(SignView signs) { return {signs.present().data(), signs.negative().data()}; }
 
@@ -33,7 +35,6 @@ kernels::Planes planes(SignView signs) { return {signs.present().data(), signs.n
 
 Tally::Tally(const TallyOptions& options, ParallelFor parallel_for)
     : options_(options), parallel_for_(std::move(parallel_for)) {
-  if (options.workers == 0) throw ConfigError("a tally needs at least one worker");
   if (options.begin > options.end)
     throw ConfigError(fmt::format("a tally's range [{}, {}) runs backwards", options.begin, options.end));
   if (!(options.clip >= kMinClip && options.clip <= kMaxClip))
@@ -45,11 +46,10 @@ Tally::Tally(const TallyOptions& options, ParallelFor parallel_for)
   if (options.prior_rounds == 0 || options.prior_rounds > kMostPriorRounds)
     throw ConfigError(fmt::format("prior-rounds is {}; it must be between 1 and {}", options.prior_rounds,
                                   kMostPriorRounds));
-  if (options.method == Method::agree && options.workers > kMostAgreeing)
-    throw ConfigError(
-        fmt::format("the method agree compares all pairs of workers, of which {} are too many; it "
-                    "takes up to {}: choose shrink",
-                    options.workers, kMostAgreeing));
+  check_workers(options.workers);
+  if (options.method == Method::fixed &&
+      (options.weights.size() != options.workers || !std::ranges::all_of(options.weights, is_weight)))
+    throw ConfigError("the method fixed needs a finite weight for each worker");
   if (options.method == Method::agree && options.begin % SignVector::kBits != 0 &&
       options.begin < options.end)
     throw ConfigError(
@@ -62,6 +62,14 @@ Tally::Tally(const TallyOptions& options, ParallelFor parallel_for)
     round_agreement_.resize(Agreement::numbers(options.workers));
     agreement_.resize(round_agreement_.size() + 1);
   }
+}
+
+void Tally::check_workers(std::uint32_t workers) const {
+  if (workers == 0) throw ConfigError("a tally needs at least one worker");
+  if (weighs_workers() && workers > kMostWeighed)
+    throw ConfigError(fmt::format("the method {} takes up to {} workers, not {}: choose shrink",
+                                  options_.method == Method::agree ? "agree" : "fixed", kMostWeighed,
+                                  workers));
 }
 
 void Tally::for_ranges(const auto& body) const {
@@ -95,7 +103,8 @@ void Tally::decide(std::span<const std::optional<SignView>> ballots, SignVector&
   if (present.empty()) return;
 
   if (learns() && 2 * mature >= present.size()) weighted_ = true;
-  const bool weigh = weighted_ && mature > 0;
+  const bool is_fixed = options_.method == Method::fixed;
+  const bool weigh = is_fixed || (weighted_ && mature > 0);
 
   const std::int16_t clip = clip_units(options_.clip);
   static_assert(kernels::kBlockCounts == sizeof(CountBlock) / sizeof(std::uint16_t));
@@ -103,14 +112,16 @@ void Tally::decide(std::span<const std::optional<SignView>> ballots, SignVector&
     return kernels::Counts{counts_.empty() ? nullptr : counts_[m].half_errors.data(),
                            options_.workers * kernels::kBlockCounts};
   };
-  const auto weighs = [&](std::uint32_t m) { return weigh && rounds_of_[m] >= options_.initial_rounds; };
+  const auto weighs = [&](std::uint32_t m) {
+    return weigh && (is_fixed || rounds_of_[m] >= options_.initial_rounds);
+  };
   // Those without weight come last: they are only counted, after the vote.
   const auto unweighted = std::stable_partition(present.begin(), present.end(), weighs);
   const auto weighted = static_cast<std::size_t>(unweighted - present.begin());
   std::vector<kernels::Voter> voters;
   std::vector<kernels::Planes> equals;
   std::vector<kernels::FixedVoter> fixed;
-  if (weigh && options_.method == Method::agree) {
+  if (weigh && weighs_workers()) {
     const std::span mature_voters(present.data(), weighted);
     const std::vector<std::int16_t> weights = integer_weights(mature_voters);
     for (std::size_t i = 0; i < weighted; ++i) fixed.push_back({planes(*ballots[present[i]]), weights[i]});
@@ -190,6 +201,7 @@ void Tally::learn_agreement(const Agreement& with_last_round) {
 }
 
 std::vector<double> Tally::worker_weights() const {
+  if (options_.method == Method::fixed) return options_.weights;
   if (options_.method != Method::agree) return {};
   std::vector<double> weights = agreement().correctness(options_.prior_rounds);
   for (double& weight : weights) weight = Agreement::weight(weight, options_.clip);
@@ -235,11 +247,11 @@ void Tally::forget(std::uint32_t worker) {
 }
 
 void Tally::set_workers(std::uint32_t workers) {
-  if (workers == 0) throw ConfigError("a tally needs at least one worker");
+  check_workers(workers);
   const std::uint32_t kept = std::min(workers, options_.workers);
+  if (options_.method == Method::fixed && workers != options_.workers)
+    throw ConfigError("the method fixed has as many workers as weights");
   if (options_.method == Method::agree) {
-    if (workers > kMostAgreeing)
-      throw ConfigError(fmt::format("the method agree takes up to {} workers", kMostAgreeing));
     learn_agreement(agreement());
     const std::int64_t rounds = agreement_.back();
     agreement_.resize(Agreement::numbers(kept));  // the pairs of the first workers come first

@@ -140,6 +140,12 @@ class Conformance(Case):
             summary(expected)["model_sha256"], summary(self.local({**settings, "method": "mv"}, "mv"))["model_sha256"]
         )
 
+    def test_given_weights_give_the_same_bytes_on_all_engines(self):
+        settings = {**UNEQUAL, "method": "oracle", "rounds": 3}
+        expected = self.local(settings)
+        self.assert_same(self.mpi(settings, 3), expected)
+        self.assert_same(self.grpc(settings), expected)
+
     def test_shrink_gives_the_same_bytes_on_all_engines(self):
         """Its weights depend on sums over all coordinates, so ranks must share them, also after a resume."""
         settings = {**UNEQUAL, "method": "shrink", "prior_rounds": 7}

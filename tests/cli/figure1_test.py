@@ -3,6 +3,7 @@
 import csv
 import os
 import pathlib
+import re
 import shutil
 import signal
 import statistics
@@ -24,7 +25,7 @@ SETTINGS = {
     "step": 1e-3,
 }
 MODES = (1, 4)
-METHODS = ("it", "mv")
+METHODS = ("mv", "it")
 
 
 def figure1(out, **options):
@@ -108,7 +109,8 @@ class Figure1(Case):
                 ]
                 self.assertEqual(row[method]["accuracies"], accuracies)
                 self.assertAlmostEqual(row[method]["mean"], statistics.fmean(accuracies), 12)
-            self.assertAlmostEqual(row["lead"], row["it"]["mean"] - row["mv"]["mean"], 12)
+            for lead in (row["lead"], row["it"]["lead"]):
+                self.assertAlmostEqual(lead, row["it"]["mean"] - row["mv"]["mean"], 12)
 
     def test_the_pictures_are_drawn_and_labelled(self):
         self.assertEqual(
@@ -122,11 +124,48 @@ class Figure1(Case):
 
     def test_the_output_counts_rounds_and_ends_with_a_table(self):
         self.assertNotRegex(self.second.stderr, r"[\r\x1b]")
-        # The rounds of seed 0 were there already; the initial phase is run once for both methods: 2 * 3 - 2.
-        self.assertIn("round  9/16", self.second.stderr)
-        self.assertIn("round 16/16", self.second.stderr)
+        lines = [line for line in self.second.stderr.splitlines() if "round" in line]
+        # Seed 0 was there already; the initial phase of 2 rounds is run once for both methods.
+        shown = [re.match(r"(\d)/8 (mode \d \w+ seed 1)  round (\d)/3 ", line).groups() for line in lines]
+        self.assertEqual(
+            [(int(cell), name, int(done)) for cell, name, done in shown],
+            [
+                (cell, f"mode {mode} {method} seed 1", done)
+                for cell, mode, method, first in ((5, 1, "it", 1), (6, 1, "mv", 3), (7, 4, "it", 1), (8, 4, "mv", 3))
+                for done in range(first, 4)
+            ],
+        )
         self.assertIn("figure1.png", self.second.stdout)
-        self.assertRegex(self.second.stdout, r"\n4 +14x4,904 +\d+\.\d\d % +\d+\.\d\d % +[+-]\d+\.\d\d\n")
+        self.assertRegex(self.second.stdout, r"\n4 +14x4,904 +\d+\.\d\d % +\d+\.\d\d % +[+-]\d+\.\d\d points\n")
+
+    def test_own_batches_and_methods(self):
+        out = self.folder / "own"
+        options = {**SETTINGS, "rounds": 2, "initial_rounds": 1, "batches": "2x4,20", "methods": "it,oracle,signvote"}
+        self.succeed("reproduce", "figure1", *flags(options), "--seed", 7, "--out", out)
+        result = summary(out)
+        self.assertEqual(result["methods"], ["it", "oracle", "signvote"])
+        (row,) = result["modes"]
+        self.assertEqual(row["batches"], "2x4,20")
+        self.assertNotIn("batch_mode", row)
+        self.assertEqual(set(row) - {"batches"}, {"it", "oracle", "signvote"})
+        self.assertNotIn("lead", row["it"])
+        self.assertAlmostEqual(row["oracle"]["lead"], row["oracle"]["mean"] - row["it"]["mean"], 12)
+        own = summary(out / "cells/2x4-20-signvote-seed7")
+        self.assertEqual(
+            (own["method"], own["sign_of"], own["step_schedule"], own["step"]),
+            ("agree", "momentum:0.9", "cosine", 4e-4),
+        )
+        self.assertEqual(summary(out / "cells/2x4-20-oracle-seed7")["sign_of"], "gradient")
+        with open(out / "figure1.csv", newline="") as file:
+            self.assertEqual({line["batch_mode"] for line in csv.DictReader(file)}, {"2x4,20"})
+        self.refuse_each(
+            2,
+            [
+                (["reproduce", "figure1", "--methods", "it,sign"], ["--method is 'sign'", "take agree"]),
+                (["reproduce", "figure1", "--methods", "it,mv,it"], ["names it twice"]),
+                (["reproduce", "figure1", "--batches", "four"], ["--batches is 'four'"]),
+            ],
+        )
 
     def test_finished_cells_are_kept(self):
         after = stamps(self.figure / "cells")

@@ -26,7 +26,7 @@ class Defaults(Case):
                 "initial_rounds": 5,
             },
         )
-        self.assertEqual(config(out)["prior_rounds"], 10)
+        self.assertEqual(config(out)["prior_rounds"], 4)
         again = self.folder / "again"
         self.succeed("train", "--config", out / "config.toml", "--out", again)
         self.assertEqual(summary(again)["model_sha256"], summary(out)["model_sha256"])
@@ -205,6 +205,35 @@ class SameBytes(Case):
 
         self.assertEqual(len({sha256(method, 3) for method in ("it", "mv", "shrink")}), 1)
         self.assertEqual(len({sha256(method, 5) for method in ("it", "mv", "shrink")}), 3)
+
+    def test_comparators_are_what_they_say(self):
+        settings = {"batches": "4,9,2", "rounds": 3, "sign_of": "momentum:0.5"}
+        others = "0@1-3,2@1-3"  # the largest batch is worker 1's
+        self.assertEqual(
+            self.sha256("solo", method="solo", **settings), self.sha256("alone", method="mv", absent=others, **settings)
+        )
+        equal = {**settings, "batches": "3x5"}
+        self.assertEqual(self.sha256("oracle", method="oracle", **equal), self.sha256("mv", method="mv", **equal))
+        self.assertNotEqual(
+            self.sha256("unequal", method="oracle", **settings), self.sha256("mv3", method="mv", **settings)
+        )
+
+    def test_full_precision_learns_and_is_exact(self):
+        settings = {"method": "sgd", "step": None, "sign_of": "momentum:0.9", "rounds": 6, "eval_every": 6}
+        whole = self.train("whole", **settings, threads=2)
+        self.assertEqual(summary(whole)["step"], 0.5)
+        self.assertEqual(summary(whole)["bits_per_parameter_up"], 32)
+        self.assertEqual(self.sha256("threads", **settings, threads=1), summary(whole)["model_sha256"])
+        part = self.train("part", **{**settings, "rounds": 3}, step_schedule="constant")
+        self.succeed("train", "--resume", part, "--rounds", 6)
+        self.assertEqual(self.sha256("constant", **settings, step_schedule="constant"), summary(part)["model_sha256"])
+        self.refuse_each(
+            2,
+            [
+                (["train", "--method", "sgd", "--attack", "flip:1"], ["--attack is for methods that vote"]),
+                (["train", "--method", "sgd", "--engine", "mpi"], ["in one process"]),
+            ],
+        )
 
     def test_a_run_without_weights_says_so_once(self):
         def said(name, **options):

@@ -25,10 +25,13 @@ rc::Gen<Figure> any_figure() {
   return rc::gen::exec([] {
     // Thirds, so that no value is short in decimal digits.
     const auto share = rc::gen::map(rc::gen::inRange(0, 300'001), [](int n) { return n / 300'000.0; });
-    Figure figure{"title", *rc::gen::inRange(1U, 9U), {}};
+    Figure figure;
+    figure.title = "title";
+    figure.seeds = *rc::gen::inRange(1U, 9U);
+    figure.baseline = "mv";
     for (int p = *rc::gen::inRange(1, 5); p > 0; --p) {
-      Panel panel{"panel", p, {}};
-      for (const char* method : {"it", "mv"}) {
+      Panel panel{"panel", std::to_string(p), {}, {}};
+      for (const char* method : {"mv", "it"}) {
         Curve curve{method, {}};
         const auto step = *rc::gen::inRange<std::uint64_t>(1, 200);
         for (int i = *rc::gen::inRange(0, 30); i >= 0; --i) {
@@ -38,6 +41,10 @@ rc::Gen<Figure> any_figure() {
         }
         panel.curves.push_back(curve);
       }
+      Curve lead = panel.curves.back();  // without its last point, which only one seed has reached
+      for (CurvePoint& point : lead.points) point = {point.round, -point.mean, -point.high, -point.low};
+      lead.points.pop_back();
+      panel.leads.push_back(lead);
       figure.panels.push_back(panel);
     }
     return figure;
@@ -58,7 +65,9 @@ TEST(Figure, csv_gives_back_every_number) {
     std::istringstream csv(figure_csv(figure));
     std::string line;
     RC_ASSERT(std::getline(csv, line));
-    RC_ASSERT(line == "batch_mode,method,round,seeds,accuracy_mean,accuracy_min,accuracy_max");
+    RC_ASSERT(
+        line ==
+        "batch_mode,method,round,seeds,accuracy_mean,accuracy_min,accuracy_max,lead_mean,lead_min,lead_max");
     for (const Panel& panel : figure.panels) {
       for (const Curve& curve : panel.curves) {
         for (const CurvePoint& point : curve.points) {
@@ -66,8 +75,12 @@ TEST(Figure, csv_gives_back_every_number) {
           std::istringstream cells(line);
           std::vector<std::string> cell;
           for (std::string text; std::getline(cells, text, ',');) cell.push_back(text);
-          RC_ASSERT(cell.size() == 7U);
-          RC_ASSERT(parse<int>(cell[0]) == panel.batch_mode);
+          const bool leads = curve.method == "it" && &point != &curve.points.back();
+          RC_ASSERT(cell.size() == (leads ? 10U : 9U));  // getline sees no field after a last comma
+          RC_ASSERT(cell[0] == panel.name);
+          RC_ASSERT((leads ? parse<double>(cell[7]) == -point.mean : cell[7].empty()));
+          RC_ASSERT((!leads || parse<double>(cell[8]) == -point.high));
+          RC_ASSERT((!leads || parse<double>(cell[9]) == -point.low));
           RC_ASSERT(cell[1] == curve.method);
           RC_ASSERT(parse<std::uint64_t>(cell[2]) == point.round);
           RC_ASSERT(parse<unsigned>(cell[3]) == figure.seeds);
@@ -84,7 +97,7 @@ TEST(Figure, csv_gives_back_every_number) {
 TEST(Figure, range_shows_all_but_the_first_climb) {
   EXPECT_TRUE(rc::check("the range holds every mean after the first tenth, and little more", [] {
     const Figure figure = *any_figure();
-    const AccuracyRange range = accuracy_range(figure);
+    const AxisRange range = accuracy_range(figure);
     RC_ASSERT(0 <= range.low && range.low < range.high && range.high <= 100);
     RC_ASSERT(std::fmod(range.low, 5) == 0 && std::fmod(range.high, 5) == 0);
     std::uint64_t last = 1;
@@ -101,6 +114,22 @@ TEST(Figure, range_shows_all_but_the_first_climb) {
     RC_ASSERT(range.low <= lowest && highest <= range.high);
     RC_ASSERT(range.high < highest + 5 || range.high == 5);
     RC_ASSERT(range.low > lowest - 5 || range.low == range.high - 5);
+  }));
+}
+
+TEST(Figure, the_range_of_leads_has_zero_and_all_of_them) {
+  EXPECT_TRUE(rc::check("all leads after the first tenth, in whole numbers", [] {
+    const Figure figure = *any_figure();
+    const AxisRange range = lead_range(figure);
+    RC_ASSERT(range.low <= 0 && 0 <= range.high);
+    RC_ASSERT(std::fmod(range.low, 1) == 0 && std::fmod(range.high - range.low, 4) == 0);
+    std::uint64_t last = 1;
+    for (const Panel& panel : figure.panels)
+      for (const Curve& curve : panel.curves) last = std::max(last, curve.points.back().round);
+    for (const Panel& panel : figure.panels)
+      for (const CurvePoint& point : panel.leads[0].points)
+        if (point.round >= last / 10)
+          RC_ASSERT(range.low <= 100 * point.low && 100 * point.high <= range.high);
   }));
 }
 
@@ -139,12 +168,16 @@ class Drawing : public testing::Test {
 };
 
 Figure small_figure(std::size_t panels, unsigned seeds) {
-  Figure figure{"the title", seeds, {}};
+  Figure figure;
+  figure.title = "the title";
+  figure.seeds = seeds;
+  figure.baseline = "mv";
   for (std::size_t p = 0; p < panels; ++p)
     figure.panels.push_back({"panel " + std::to_string(p),
-                             static_cast<int>(p),
-                             {{"it", {{0, .1, .1, .1}, {50, .8, .7, .9}, {100, .9, .9, .9}}},
-                              {"mv", {{0, .1, .1, .1}, {50, .7, .6, .8}, {100, .8, .8, .8}}}}});
+                             std::to_string(p),
+                             {{"mv", {{0, .1, .1, .1}, {50, .7, .6, .8}, {100, .8, .8, .8}}},
+                              {"it", {{0, .1, .1, .1}, {50, .8, .7, .9}, {100, .9, .9, .9}}}},
+                             {{"it", {{0, 0, 0, 0}, {50, .1, .1, .1}, {100, .1, .1, .1}}}}});
   return figure;
 }
 
@@ -169,11 +202,13 @@ TEST_F(Drawing, writes_three_files_and_nothing_else) {
   EXPECT_EQ(files(), (std::set<std::string>{"f.csv", "f.png", "f.svg"}));
   EXPECT_EQ(content("f.csv"), figure_csv(small_figure(4, 3)));
   EXPECT_EQ(content("f.png").substr(0, 4), "\x89PNG");
-  EXPECT_EQ(png_size(content("f.png")), std::pair(1600, 1000));
+  EXPECT_EQ(png_size(content("f.png")), std::pair(1600, 1340));
   const std::string svg = content("f.svg");
   EXPECT_GE(count(svg, "<text>IT-signSGD<"), 4U);  // gnuplot writes a legend once or twice
   EXPECT_GE(count(svg, "<text>signSGD-MV<"), 4U);
   EXPECT_EQ(count(svg, ">test accuracy (%)<"), 2U);
+  EXPECT_EQ(count(svg, ">lead (points)<"), 2U);
+  EXPECT_EQ(count(svg, "lead over signSGD-MV, seed by seed"), 1U);
   EXPECT_EQ(count(svg, ">round<"), 2U);
   EXPECT_EQ(count(svg, ">the title<"), 1U);
   EXPECT_EQ(count(svg, ">panel 3<"), 1U);
@@ -182,9 +217,28 @@ TEST_F(Drawing, writes_three_files_and_nothing_else) {
 
 TEST_F(Drawing, one_seed_has_no_band) {
   ASSERT_EQ(error_of(small_figure(1, 1)), "");
-  EXPECT_EQ(png_size(content("f.png")), std::pair(900, 600));
+  EXPECT_EQ(png_size(content("f.png")), std::pair(900, 760));
   EXPECT_EQ(count(content("f.svg"), "fill-opacity"), 0U);
   EXPECT_EQ(count(content("f.svg"), "seeds"), 0U);
+}
+
+TEST_F(Drawing, marks_where_weights_begin) {
+  Figure figure = small_figure(1, 1);
+  figure.weights_begin = 40;
+  ASSERT_EQ(error_of(figure), "");
+  EXPECT_EQ(count(content("f.svg"), "begins to weigh votes"), 1U);
+  figure.weights_begin = 100;  // never, in 100 rounds
+  ASSERT_EQ(error_of(figure), "");
+  EXPECT_EQ(count(content("f.svg"), "begins to weigh votes"), 0U);
+}
+
+TEST_F(Drawing, one_method_has_no_leads) {
+  Figure figure = small_figure(1, 1);
+  figure.panels[0].curves.pop_back();
+  figure.panels[0].leads.clear();
+  ASSERT_EQ(error_of(figure), "");
+  EXPECT_EQ(png_size(content("f.png")), std::pair(900, 600));
+  EXPECT_EQ(count(content("f.svg"), "lead"), 0U);
 }
 
 TEST_F(Drawing, titles_are_shown_as_they_are) {
@@ -206,9 +260,13 @@ TEST_F(Drawing, titles_are_shown_as_they_are) {
 TEST_F(Drawing, a_curve_without_points_leaves_the_others) {
   Figure figure = small_figure(2, 3);
   figure.panels[0].curves[1].points.clear();
+  figure.panels[0].leads[0].points.clear();
   figure.panels[1].curves.clear();
+  figure.panels[1].leads.clear();
   EXPECT_EQ(error_of(figure), "");
-  EXPECT_EQ(error_of({"nothing yet", 1, {{"mode 1", 1, {}}}}), "");
+  Figure nothing;
+  nothing.panels.push_back({"mode 1", "1", {}, {}});
+  EXPECT_EQ(error_of(nothing), "");
 }
 
 TEST_F(Drawing, a_failure_says_what_to_install_and_keeps_the_old_picture) {

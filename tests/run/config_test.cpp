@@ -96,15 +96,21 @@ TEST(Config, the_initial_rounds_follow_from_the_method) {
 
 TEST(Config, choices) {
   for (const char* name : {"method", "engine", "loss"}) expect_refused(name, {"other", "", "LOCAL"}, "take ");
-  for (const char* name : {"dataset", "model"}) {  // may be paths, which are looked up when all is known
+  // These may be paths, which are looked up when all is known.
+  const std::string long_name(300, 'x');
+  for (const auto& [name, value] : {std::pair("dataset", std::string("other")),
+                                    {"dataset", "/"},
+                                    {"dataset", long_name},
+                                    {"model", "other"},
+                                    {"model", long_name}}) {
     TrainConfig config;
-    (name == std::string("model") ? config.model : config.dataset) = "other";
+    (name == std::string("model") ? config.model : config.dataset) = value;
     try {
       resolve(config);
       FAIL() << name;
     } catch (const ConfigError& error) {
-      EXPECT_TRUE(
-          std::string(error.what()).starts_with(std::string("--") + name + " is 'other', which is neither"))
+      EXPECT_TRUE(std::string(error.what())
+                      .starts_with(std::string("--") + name + " is '" + value + "', which is neither"))
           << error.what();
     }
   }

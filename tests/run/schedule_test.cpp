@@ -44,7 +44,7 @@ TEST(Schedule, steps_stay_within_their_bounds) {
     const std::uint64_t round = arbitrary_round(config);
     const Step step = Schedule(config)(round);
     RC_ASSERT(step.delta > 0);
-    RC_ASSERT(step.delta <= static_cast<float>(config.step));
+    RC_ASSERT(step.delta <= static_cast<float>(*config.step));
     const double decay = config.weight_decay * static_cast<double>(step.delta);
     RC_ASSERT(std::abs(static_cast<double>(step.decay) - decay) <= 2e-7 * decay);
     RC_ASSERT(step.decay < 1);
@@ -64,9 +64,10 @@ TEST(Schedule, like_its_formula) {
     if (config.step_schedule == "wsd" && config.rounds >= 5)
       shape = std::min(1.0L, (T - t) / std::floor(T / 5));
     const long double warm_up = t < W ? (t + 1) / W : 1;
-    const long double expected = config.step * shape * warm_up;
+    const long double expected = *config.step * shape * warm_up;
     // Near their ends these differences are no better known to long double.
-    RC_ASSERT(std::abs(Schedule(config).delta(round) - expected) <= 1e-12L * expected + 1e-18L * config.step);
+    RC_ASSERT(std::abs(Schedule(config).delta(round) - expected) <=
+              1e-12L * expected + 1e-18L * *config.step);
   }));
 }
 
@@ -76,7 +77,7 @@ TEST(Schedule, constant_is_exactly_the_step) {
     config.step_schedule = "constant";
     const std::uint64_t round = arbitrary_round(config);
     RC_PRE(round + 1 >= config.warmup_rounds);
-    RC_ASSERT(Schedule(config)(round).delta == static_cast<float>(config.step));
+    RC_ASSERT(Schedule(config)(round).delta == static_cast<float>(*config.step));
   }));
 }
 
@@ -128,6 +129,7 @@ std::string refusal(const TrainConfig& before, const TrainConfig& after, std::ui
 TEST(OtherRounds, exactly_if_no_step_that_was_done_changes) {
   EXPECT_TRUE(rc::check("refused if a step differs, or if there are fewer rounds than were done", [] {
     TrainConfig before;
+    before.step = 4e-4;
     before.step_schedule = *rc::gen::elementOf(kNames);
     before.rounds = *rc::gen::inRange<std::uint64_t>(1, 60);
     TrainConfig after = before;
@@ -143,6 +145,7 @@ TEST(OtherRounds, exactly_if_no_step_that_was_done_changes) {
 TEST(OtherRounds, by_schedule) {
   EXPECT_TRUE(rc::check("constant always, wsd until its decay, the others never once they have begun", [] {
     TrainConfig before;
+    before.step = 4e-4;
     before.step_schedule = *rc::gen::elementOf(kNames);
     before.rounds = *rc::gen::inRange<std::uint64_t>(10, 100);  // with many, single steps round to the same
     before.warmup_rounds = *rc::gen::inRange<std::uint64_t>(0, 5);
@@ -163,6 +166,7 @@ TEST(OtherRounds, by_schedule) {
 
 TEST(OtherRounds, a_warm_up_is_not_changed_by_them) {
   TrainConfig before;
+  before.step = 4e-4;
   before.step_schedule = "wsd";
   before.rounds = 100;
   before.warmup_rounds = 50;

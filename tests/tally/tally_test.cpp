@@ -8,6 +8,7 @@
 #include <cmath>
 #include <numeric>
 #include <random>
+#include <ranges>
 
 #include "base/thread_pool.h"
 #include "kernels/weight.h"
@@ -99,6 +100,39 @@ TEST(Tally, majority_vote_is_exactly_the_equations) {
       RC_ASSERT(verdict == exact);
     }
   }));
+}
+
+TEST(Tally, fixed_weights_decide_by_their_sums) {
+  EXPECT_TRUE(rc::check(
+      "the verdict is the sign of the weighted sum, from the first round on", [](std::uint64_t seed) {
+        const auto n = *rc::gen::inRange<std::size_t>(1, 300);
+        const auto workers = *rc::gen::inRange<std::uint32_t>(1, 20);
+        Script script = make_script(seed, n, workers, 3, 0.2, 100);
+        std::vector<int> weights(workers);
+        for (int& weight : weights) weight = *rc::gen::inRange(-3, 4);
+        script.options.method = Method::fixed;
+        script.options.weights.assign(weights.begin(), weights.end());
+        Tally tally(script.options);
+        SignVector verdict;
+        for (const auto& ballots : script.present) {
+          tally.decide(ballots, verdict);
+          const bool silent = std::ranges::all_of(
+              std::views::iota(0U, workers), [&](std::uint32_t m) { return !ballots[m] || weights[m] == 0; });
+          for (std::size_t i = 0; i < n; ++i) {
+            int sum = 0;
+            int most = 0;
+            for (std::uint32_t m = 0; m < workers; ++m)
+              if (ballots[m]) {
+                sum += (silent ? 1 : weights[m]) * (*ballots[m])[i];
+                most += std::abs(weights[m]);
+              }
+            if (sum == 0 && 32000 % std::max(1, most) != 0) continue;  // a tie of weights that were rounded
+            RC_ASSERT(verdict[i] == (sum > 0) - (sum < 0));
+          }
+        }
+      }));
+  for (const std::vector<double>& wrong : {std::vector<double>{1}, {1, 2, 3}, {1, std::nan("")}})
+    EXPECT_THROW(Tally({Method::fixed, 2, 0, 8, 1, 10, 1, wrong}), ConfigError);
 }
 
 TEST(Tally, does_not_depend_on_the_order_of_workers) {

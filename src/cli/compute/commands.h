@@ -8,6 +8,7 @@ namespace signvote::cli {
 
 int run_train(const TrainCommand& command);
 int run_figure1(const Figure1Command& command);
+int run_table(const TableCommand& command);
 int run_eval(const EvalCommand& command);
 int run_server(const ServerCommand& command);
 int run_worker(const WorkerCommand& command);

@@ -16,8 +16,8 @@ int run_figure1(const Figure1Command& command) {
   bool finished = false;
   {
     ShownProgress progress;
-    finished = reproduce_figure1({command.base, command.batch_modes, command.seeds, command.out}, dataset,
-                                 progress.hooks());
+    finished = reproduce_figure1({command.base, command.panels, command.methods, command.seeds, command.out},
+                                 dataset, progress.hooks());
   }
   if (!finished) {
     fmt::print(stderr, "stopped and saved; the same command goes on from here\n");
