@@ -61,7 +61,7 @@ constexpr std::uint32_t default_initial_rounds(Method method) {
 }
 
 /// How many rounds a method's prior is worth.
-constexpr std::uint32_t default_prior_rounds(Method method) { return method == Method::agree ? 4 : 30; }
+constexpr std::uint32_t default_prior_rounds(Method method) { return method == Method::agree ? 3 : 30; }
 
 /// Method::agree and Method::fixed take no more workers than this: the first compares all pairs, and both
 /// add up weights of sixteen bits.

@@ -293,7 +293,7 @@ const std::vector<TrainOption>& train_options() {
           "prior_rounds",
           "With shrink: how many rounds of a coordinate's own counts weigh as much as the "
           "worker's mean over all coordinates; with agree: how many rounds of agreement "
-          "weigh as much as the belief that all workers are equals (default: 10 for agree, "
+          "weigh as much as the belief that all workers are equals (default: 3 for agree, "
           "else 30)",
           &C::prior_rounds, 1, 16383),
       numeric<std::uint64_t>("eval_every",
@@ -302,6 +302,9 @@ const std::vector<TrainOption>& train_options() {
       numeric<std::uint64_t>("save_every",
                              "Rounds from one save to the next; --resume goes on from the last one",
                              &C::save_every, 1, kMost, false),
+      numeric<std::uint64_t>(
+          "patience", "Ends the run when so many tests in a row were not better than the best, 0 for never",
+          &C::patience, 0, kMost, false),
       numeric<std::uint64_t>("seed", "Seed of all random numbers", &C::seed, 0, (1ULL << 63) - 1, true),
       numeric<std::uint32_t>("threads", "Threads, 0 for one per core; the result is the same with any number",
                              &C::threads, 0, 1024, false),

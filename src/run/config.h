@@ -45,6 +45,7 @@ struct TrainConfig {
   std::optional<std::uint32_t> prior_rounds;  // likewise
   std::uint64_t eval_every = 25;
   std::uint64_t save_every = 50;
+  std::uint64_t patience = 0;  // tests without a better one after which the run ends; 0: never
   std::uint64_t seed = 0;
   std::uint32_t threads = 0;  // 0: one per core
   std::uint32_t micro_batch = 64;

@@ -7,6 +7,7 @@
 //   DIR/memory-*.bin     what each worker remembers, if it signs its momentum
 //   DIR/journal/         with a server, instead of the checkpoint and the shards
 //   DIR/network.pt       a copy of the user's own model file, if the run trains one
+//   DIR/best.pt          the model of the best test so far
 //   DIR/model.pt         the model, once finished (and on Ctrl-C)
 //   DIR/summary.json     the result, once finished
 #pragma once

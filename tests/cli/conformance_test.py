@@ -107,6 +107,7 @@ class Conformance(Case):
         self.assertEqual(essence([summary(out)]), essence([summary(expected)]))
         self.assertEqual(essence(metrics(out)), essence(metrics(expected)))
         self.assertEqual((out / "model.pt").read_bytes(), (expected / "model.pt").read_bytes())
+        self.assertEqual((out / "best.pt").read_bytes(), (expected / "best.pt").read_bytes())
 
     def test_it_gives_the_same_bytes_on_all_engines(self):
         expected = self.local(UNEQUAL)
@@ -139,6 +140,13 @@ class Conformance(Case):
         self.assertNotEqual(
             summary(expected)["model_sha256"], summary(self.local({**settings, "method": "mv"}, "mv"))["model_sha256"]
         )
+
+    def test_a_run_that_ends_early_does_so_on_all_engines(self):
+        settings = {**UNEQUAL, "rounds": 40, "eval_every": 1, "patience": 2, "step": 0.02, "absent": ""}
+        expected = self.local(settings)
+        self.assertLess(summary(expected)["rounds"], 40)
+        self.assert_same(self.mpi(settings, 3), expected)
+        self.assert_same(self.grpc(settings), expected)
 
     def test_given_weights_give_the_same_bytes_on_all_engines(self):
         settings = {**UNEQUAL, "method": "oracle", "rounds": 3}
