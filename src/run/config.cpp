@@ -265,7 +265,8 @@ const std::vector<TrainOption>& train_options() {
       parsed(
           "attack",
           "For experiments, the first L workers lie: flip:L, flip:L:P (a share P of the signs), late:L:ROUND "
-          "(from that round on), zero:L, collude:L",
+          "(from that round on), noise:L:SIGMA (noise on their gradients, 1 for as much as signal), zero:L, "
+          "collude:L",
           &C::attack, [](const std::string& text) { return Attack{text}; }),
       parsed(
           "sign_of",

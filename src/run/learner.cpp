@@ -98,6 +98,12 @@ void Learner::vote(std::uint64_t round, const Vote& vote) {
   for (const std::uint32_t worker : absent) vote(worker, nullptr, {});
   const auto ready = [&](std::uint32_t worker, std::span<const float> gradient, double loss) {
     const Stopwatch stopwatch(ballot_nanoseconds_);
+    std::vector<float> noisy;
+    if (attack_.adds_noise(worker)) {
+      noisy.assign(gradient.begin(), gradient.end());
+      attack_.add_noise(seed_, round, worker, noisy);
+      gradient = noisy;
+    }
     const auto bad = sign(worker, gradient);
     if (!bad) {
       attack_.apply(seed_, round, worker, ballots_[worker]);

@@ -52,6 +52,8 @@ const std::vector<TablePlan>& table_plans() {
        {{"no attack", ""},
         {"flip:6", "attack = 'flip:6'"},
         {"late:3:100", "attack = 'late:3:100'"},
+        {"noise:6:1", "attack = 'noise:6:1'"},
+        {"noise:6:10", "attack = 'noise:6:10'"},
         {"zero:6", "attack = 'zero:6'"},
         {"collude:3", "attack = 'collude:3'"},
         {"collude:5", "attack = 'collude:5'"},
