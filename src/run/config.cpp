@@ -20,6 +20,7 @@
 #include "learn/partition.h"
 #include "run/attack.h"
 #include "run/schedule.h"
+#include "run/sparsity.h"
 #include "signvote/error.h"
 
 namespace signvote {
@@ -273,6 +274,11 @@ const std::vector<TrainOption>& train_options() {
           "What workers sign: gradient, momentum:B (m = B m + (1 - B) g), or lion:B1,B2 (signs B1 m + (1 - "
           "B1) g, keeps m with B2)",
           &C::sign_of, parse_sign_of),
+      parsed(
+          "sparsity",
+          "Share K of the coordinates that a worker votes on: those with the largest magnitudes of what it "
+          "has not sent yet, or random:K",
+          &C::sparsity, [](const std::string& text) { return Sparsity{text}; }),
       numeric<std::uint64_t>("rounds", "Rounds to train", &C::rounds, 1, kMost, false),
       optional_numeric("step",
                        "How far a parameter moves in a round (delta); the most, with a schedule (default: "
@@ -405,6 +411,8 @@ void resolve(TrainConfig& config) {
     throw ConfigError("--method sgd is there to compare with, in one process; leave out --engine");
   if (config.full_precision() && !config.attack.empty())
     throw ConfigError("--attack is for methods that vote, which --method sgd does not");
+  if (config.full_precision() && config.sparsity != TrainConfig{}.sparsity)
+    throw ConfigError("--sparsity is for methods that vote, which --method sgd does not");
   check_partition_rule(config.partition);
   resolve_data(config);
   resolve_model(config);
