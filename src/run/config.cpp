@@ -303,6 +303,10 @@ const std::vector<TrainOption>& train_options() {
           "weigh as much as the belief that all workers are equals (default: 10 for agree, "
           "else 30)",
           &C::prior_rounds, 1, 16383),
+      optional_numeric("forget",
+                       "Share of what was learnt of the workers that is forgotten each round; more follows "
+                       "workers that change (default: 1/256 for agree, else 0)",
+                       &C::forget, 0.0, 0.5),
       numeric<std::uint64_t>("eval_every",
                              "Rounds from one test to the next; the last round is always tested",
                              &C::eval_every, 1, kMost, false),
@@ -351,7 +355,8 @@ std::string TrainConfig::method_title() const {
 }
 
 TallyOptions TrainConfig::tally_options(std::uint64_t parameters) const {
-  TallyOptions options{tally_method(), *workers, 0, parameters, *initial_rounds, clip, *prior_rounds, {}};
+  TallyOptions options{tally_method(), *workers,      0,  parameters, *initial_rounds,
+                       clip,           *prior_rounds, {}, *forget};
   const std::vector<std::uint32_t> sizes = batch_sizes();
   if (method == "oracle")  // the noise of a mean of B gradients falls with the square root of B
     for (const std::uint32_t size : sizes) options.weights.push_back(std::sqrt(size));
@@ -401,12 +406,18 @@ void resolve(TrainConfig& config) {
   config.workers = static_cast<std::uint32_t>(sizes.size());
   if (!config.initial_rounds) config.initial_rounds = default_initial_rounds(config.tally_method());
   if (!config.prior_rounds) config.prior_rounds = default_prior_rounds(config.tally_method());
+  if (!config.forget) config.forget = default_forget(config.tally_method());
   if (!config.step) config.step = config.full_precision() ? 0.5 : 4e-4;
   const bool weighs_workers =
       config.tally_method() == Method::agree || config.tally_method() == Method::fixed;
   if (weighs_workers && *config.workers > kMostWeighed)
     throw ConfigError(fmt::format("--method {} takes up to {} workers, not {}: choose --method shrink",
                                   config.method, kMostWeighed, *config.workers));
+  try {
+    const Tally checked(config.tally_options(0));  // forget, together with the method and the initial rounds
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("--method {}: {}", config.method, error.what()));
+  }
   if (config.full_precision() && config.engine != "local")
     throw ConfigError("--method sgd is there to compare with, in one process; leave out --engine");
   if (config.full_precision() && !config.attack.empty())

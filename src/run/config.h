@@ -44,6 +44,7 @@ struct TrainConfig {
   std::optional<std::uint32_t> initial_rounds;  // resolve sets the method's default
   double clip = 10;
   std::optional<std::uint32_t> prior_rounds;  // likewise
+  std::optional<double> forget;               // likewise
   std::uint64_t eval_every = 25;
   std::uint64_t save_every = 50;
   std::uint64_t seed = 0;

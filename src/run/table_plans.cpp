@@ -19,8 +19,8 @@ NamedSettings method_settings(const std::string& name) {
   resolve(config);
   std::string toml;
   for (const TrainOption& option : train_options())
-    for (const char* own :
-         {"method", "sign_of", "step", "step_schedule", "warmup_rounds", "initial_rounds", "prior_rounds"})
+    for (const char* own : {"method", "sign_of", "step", "step_schedule", "warmup_rounds", "initial_rounds",
+                            "prior_rounds", "forget"})
       if (option.name == own)
         toml += fmt::format(fmt::runtime(option.text ? "{} = '{}'\n" : "{} = {}\n"), own, option.get(config));
   return {name, toml};

@@ -154,6 +154,7 @@ class RunFolder(Case):
             "initial_rounds": 3,
             "clip": 4.5,
             "prior_rounds": 12,
+            "forget": 0.01,
             "eval_every": 1,
             "save_every": 1,
             "seed": 11,
