@@ -6,7 +6,8 @@
 // The whole memory of equation 4 is one uint16 of half-errors c_{m,n} per worker and coordinate and
 // one count t_m of the rounds a worker took part in: p = c / 2t. A ballot that contradicts the
 // verdict is 2 half-errors; an abstention, or a tied verdict, is 1 (it pulls p toward 1/2 and never
-// past it); an absent worker changes nothing. At t_m = 32,767 that worker's counts are halved.
+// past it); an absent worker changes nothing. At t_m = 32,767 that worker's counts are halved. With
+// TallyOptions::forget they are halved earlier: at t_m = 2H, and so every H = ln(2) / forget rounds.
 //
 // Method::shrink pulls each estimate to the worker's pooled one, because the counts of one coordinate are
 // few:
@@ -63,6 +64,9 @@ constexpr std::uint32_t default_initial_rounds(Method method) {
 /// How many rounds a method's prior is worth.
 constexpr std::uint32_t default_prior_rounds(Method method) { return method == Method::agree ? 3 : 30; }
 
+/// The share of what it has learnt that a method forgets each round.
+constexpr double default_forget(Method method) { return method == Method::agree ? 1.0 / 256 : 0; }
+
 /// Method::agree and Method::fixed take no more workers than this: the first compares all pairs, and both
 /// add up weights of sixteen bits.
 inline constexpr std::uint32_t kMostWeighed = 512;
@@ -76,6 +80,7 @@ struct TallyOptions {
   double clip = 10.0;                  // LLRs are kept within +-clip
   std::uint32_t prior_rounds = 30;     // kappa of Method::shrink, and the like of Method::agree
   std::vector<double> weights{};       // of Method::fixed, by worker; only their ratios matter
+  std::optional<double> forget{};      // each round, of what was learnt; not given: default_forget
 };
 
 class Tally {
@@ -155,6 +160,9 @@ class Tally {
   };
 
   void check_workers(std::uint32_t workers) const;
+  void check_forget() const;
+  std::uint32_t full_rounds() const;
+  double forget_share() const { return options_.forget.value_or(default_forget(options_.method)); }
   bool learns() const { return options_.method != Method::mv && options_.method != Method::fixed; }
   bool counts() const { return options_.method == Method::it || options_.method == Method::shrink; }
   void compare(std::span<const std::uint32_t> present, std::span<const std::optional<SignView>> ballots);

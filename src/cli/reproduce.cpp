@@ -111,7 +111,7 @@ void add_figure1(CLI::App& reproduce, const Computing& computing, Action& action
                     "The paper's setting: 3000 rounds, step 1e-3, 3 seeds, a test every 100 rounds");
   flags->settings.add_to(
       *figure1, Figure1Flags::defaults(),
-      {"method", "workers", "batch_mode", "batches", "prior_rounds", "patience", "engine", "out"});
+      {"method", "workers", "batch_mode", "batches", "prior_rounds", "forget", "patience", "engine", "out"});
   figure1->add_option("--out", flags->out, "Folder of the figure and its cells [runs/figure1-DATASET]")
       ->type_name("DIR");
   figure1->callback([=, &computing, &action] {

@@ -44,6 +44,7 @@ void SettingsFlags::apply_to(TrainConfig& config) const {
     if (option->name == "method" && text != config.method) {  // another method has other defaults
       config.initial_rounds.reset();
       config.prior_rounds.reset();
+      config.forget.reset();
       if ((text == "sgd") != config.full_precision()) config.step.reset();
     }
     if (option->name == "dataset" && !(is_dataset_name(text) && is_dataset_name(config.dataset))) {

@@ -20,6 +20,7 @@
 #include "learn/partition.h"
 #include "run/attack.h"
 #include "run/schedule.h"
+#include "run/sparsity.h"
 #include "signvote/error.h"
 
 namespace signvote {
@@ -265,13 +266,19 @@ const std::vector<TrainOption>& train_options() {
       parsed(
           "attack",
           "For experiments, the first L workers lie: flip:L, flip:L:P (a share P of the signs), late:L:ROUND "
-          "(from that round on), zero:L, collude:L",
+          "(from that round on), noise:L:SIGMA (noise on their gradients, 1 for as much as signal), zero:L, "
+          "collude:L",
           &C::attack, [](const std::string& text) { return Attack{text}; }),
       parsed(
           "sign_of",
           "What workers sign: gradient, momentum:B (m = B m + (1 - B) g), or lion:B1,B2 (signs B1 m + (1 - "
           "B1) g, keeps m with B2)",
           &C::sign_of, parse_sign_of),
+      parsed(
+          "sparsity",
+          "Share K of the coordinates that a worker votes on: those with the largest magnitudes of what it "
+          "has not sent yet, or random:K",
+          &C::sparsity, [](const std::string& text) { return Sparsity{text}; }),
       numeric<std::uint64_t>("rounds", "Rounds to train", &C::rounds, 1, kMost, false),
       optional_numeric("step",
                        "How far a parameter moves in a round (delta); the most, with a schedule (default: "
@@ -296,6 +303,10 @@ const std::vector<TrainOption>& train_options() {
           "weigh as much as the belief that all workers are equals (default: 3 for agree, "
           "else 30)",
           &C::prior_rounds, 1, 16383),
+      optional_numeric("forget",
+                       "Share of what was learnt of the workers that is forgotten each round; more follows "
+                       "workers that change (default: 1/256 for agree, else 0)",
+                       &C::forget, 0.0, 0.5),
       numeric<std::uint64_t>("eval_every",
                              "Rounds from one test to the next; the last round is always tested",
                              &C::eval_every, 1, kMost, false),
@@ -347,7 +358,8 @@ std::string TrainConfig::method_title() const {
 }
 
 TallyOptions TrainConfig::tally_options(std::uint64_t parameters) const {
-  TallyOptions options{tally_method(), *workers, 0, parameters, *initial_rounds, clip, *prior_rounds, {}};
+  TallyOptions options{tally_method(), *workers,      0,  parameters, *initial_rounds,
+                       clip,           *prior_rounds, {}, *forget};
   const std::vector<std::uint32_t> sizes = batch_sizes();
   if (method == "oracle")  // the noise of a mean of B gradients falls with the square root of B
     for (const std::uint32_t size : sizes) options.weights.push_back(std::sqrt(size));
@@ -397,16 +409,24 @@ void resolve(TrainConfig& config) {
   config.workers = static_cast<std::uint32_t>(sizes.size());
   if (!config.initial_rounds) config.initial_rounds = default_initial_rounds(config.tally_method());
   if (!config.prior_rounds) config.prior_rounds = default_prior_rounds(config.tally_method());
+  if (!config.forget) config.forget = default_forget(config.tally_method());
   if (!config.step) config.step = config.full_precision() ? 0.5 : 4e-4;
   const bool weighs_workers =
       config.tally_method() == Method::agree || config.tally_method() == Method::fixed;
   if (weighs_workers && *config.workers > kMostWeighed)
     throw ConfigError(fmt::format("--method {} takes up to {} workers, not {}: choose --method shrink",
                                   config.method, kMostWeighed, *config.workers));
+  try {
+    const Tally checked(config.tally_options(0));  // forget, together with the method and the initial rounds
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("--method {}: {}", config.method, error.what()));
+  }
   if (config.full_precision() && config.engine != "local")
     throw ConfigError("--method sgd is there to compare with, in one process; leave out --engine");
   if (config.full_precision() && !config.attack.empty())
     throw ConfigError("--attack is for methods that vote, which --method sgd does not");
+  if (config.full_precision() && config.sparsity != TrainConfig{}.sparsity)
+    throw ConfigError("--sparsity is for methods that vote, which --method sgd does not");
   check_partition_rule(config.partition);
   resolve_data(config);
   resolve_model(config);

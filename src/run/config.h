@@ -31,8 +31,9 @@ struct TrainConfig {
   std::optional<int> batch_mode;
   std::string batches;  // e.g. "14x4,904"; see resolve
   std::string partition = "iid";
-  std::string absent;  // e.g. "2@5-9,0@12"; see absences
-  std::string attack;  // e.g. "flip:6", for experiments; see attack.h
+  std::string absent;          // e.g. "2@5-9,0@12"; see absences
+  std::string attack;          // e.g. "flip:6", for experiments; see attack.h
+  std::string sparsity = "1";  // or "0.1" or "random:0.1"; see sparsity.h
   std::uint64_t rounds = 300;
   // docs/results.md says how the defaults of these, of the step and of the method were chosen.
   std::string sign_of = "momentum:0.9";  // or "gradient" or "lion:B1,B2"; see betas
@@ -43,6 +44,7 @@ struct TrainConfig {
   std::optional<std::uint32_t> initial_rounds;  // resolve sets the method's default
   double clip = 10;
   std::optional<std::uint32_t> prior_rounds;  // likewise
+  std::optional<double> forget;               // likewise
   std::uint64_t eval_every = 25;
   std::uint64_t save_every = 50;
   std::uint64_t patience = 0;  // tests without a better one after which the run ends; 0: never

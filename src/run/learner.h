@@ -17,6 +17,7 @@
 #include "run/attack.h"
 #include "run/config.h"
 #include "run/schedule.h"
+#include "run/sparsity.h"
 #include "signvote/sign_vector.h"
 
 namespace signvote {
@@ -39,9 +40,9 @@ class Learner {
 
   void step(std::uint64_t round, const SignVector& verdict);
 
-  /// What hosted workers remember from round to round, by worker: their momentum, or nothing if they sign
-  /// their gradients (with TrainConfig::full_precision these). set_memories throws DataError if a hosted
-  /// worker's is missing or has another size.
+  /// What hosted workers remember from round to round, by worker: their momentum, unless they sign their
+  /// gradients (with TrainConfig::full_precision these), followed by what they have not sent, if they keep
+  /// that. set_memories throws DataError if a hosted worker's is missing or has another size.
   const std::vector<std::vector<float>>& memories() const { return memories_; }
   std::vector<float>& memory(std::uint32_t worker) { return memories_[worker]; }
   void set_memories(std::vector<std::vector<float>> memories);
@@ -61,13 +62,15 @@ class Learner {
   std::vector<std::uint32_t> absent_in(std::uint64_t round) const;
   void warn_of_gradient(std::uint64_t round, std::uint32_t worker, std::size_t coordinate);
 
-  std::optional<std::size_t> sign(std::uint32_t worker, std::span<const float> gradient);
+  std::optional<std::size_t> sign(std::uint64_t round, std::uint32_t worker, std::span<const float> gradient);
   void step_by_mean(const Step& step);
 
   Schedule step_of_;
   Betas betas_;
   bool full_precision_;
+  bool has_momentum_;
   Attack attack_;
+  Sparsity sparsity_;
   std::uint64_t seed_;
   std::vector<Absence> absences_;
   std::vector<std::uint32_t> hosted_;

@@ -4,7 +4,7 @@
 //   DIR/metrics.jsonl    one row per evaluation
 //   DIR/checkpoint.bin   the saved state; stays at the end, so that a run can be extended
 //   DIR/shard-*.bin      the tally's other shards, with --engine mpi
-//   DIR/memory-*.bin     what each worker remembers, if it signs its momentum
+//   DIR/memory-*.bin     what each worker remembers, if it does
 //   DIR/journal/         with a server, instead of the checkpoint and the shards
 //   DIR/network.pt       a copy of the user's own model file, if the run trains one
 //   DIR/best.pt          the model of the best test so far

@@ -47,6 +47,7 @@ Tally::Tally(const TallyOptions& options, ParallelFor parallel_for)
     throw ConfigError(fmt::format("prior-rounds is {}; it must be between 1 and {}", options.prior_rounds,
                                   kMostPriorRounds));
   check_workers(options.workers);
+  check_forget();
   if (options.method == Method::fixed &&
       (options.weights.size() != options.workers || !std::ranges::all_of(options.weights, is_weight)))
     throw ConfigError("the method fixed needs a finite weight for each worker");
@@ -70,6 +71,27 @@ void Tally::check_workers(std::uint32_t workers) const {
     throw ConfigError(fmt::format("the method {} takes up to {} workers, not {}: choose shrink",
                                   options_.method == Method::agree ? "agree" : "fixed", kMostWeighed,
                                   workers));
+}
+
+void Tally::check_forget() const {
+  const double forget = forget_share();
+  if (forget == 0) return;
+  if (!(forget >= kLeastForget && forget <= kMostForget))
+    throw ConfigError(
+        fmt::format("forget is {}; it must be 0, or between {} and {}", forget, kLeastForget, kMostForget));
+  if (counts() && full_rounds() / 2 < options_.initial_rounds)
+    throw ConfigError(
+        fmt::format("forget is {}, so that a worker's rounds are halved to {}, less than the {} "
+                    "initial-rounds it needs to "
+                    "have a say; take less of one of them",
+                    forget, full_rounds() / 2, options_.initial_rounds));
+}
+
+/// A worker's counts and rounds are halved when it has so many rounds.
+std::uint32_t Tally::full_rounds() const {
+  if (!counts() || forget_share() == 0) return kFullRounds;
+  constexpr double kLn2 = 0.693147180559945309;
+  return std::min(kFullRounds, 2 * static_cast<std::uint32_t>(std::floor(kLn2 / forget_share() + 0.5)));
 }
 
 void Tally::for_ranges(const auto& body) const {
@@ -189,7 +211,8 @@ void Tally::compare(std::span<const std::uint32_t> present,
 
 /// With the last round.
 Agreement Tally::agreement() const {
-  Agreement result(options_.workers);
+  const double share = forget_share() * static_cast<double>(Agreement::kShare);
+  Agreement result(options_.workers, static_cast<std::int64_t>(std::floor(share + 0.5)));
   result.set_state(agreement_);
   if (!sums_.empty()) result.add(sums_);
   return result;
@@ -221,7 +244,7 @@ std::vector<std::int16_t> Tally::integer_weights(std::span<const std::uint32_t> 
 }
 
 void Tally::halve_if_full(std::uint32_t worker) {
-  if (rounds_of_[worker] < kFullRounds) return;
+  if (rounds_of_[worker] < full_rounds()) return;
   // Rounds are rounded up and counts down, so that no count exceeds twice the rounds.
   rounds_of_[worker] -= rounds_of_[worker] / 2;
   if (counts())

@@ -131,6 +131,24 @@ class Conformance(Case):
         self.assert_same(self.mpi(settings, 2), expected)
         self.assert_same(self.grpc(settings), expected)
 
+    def test_sparse_ballots_give_the_same_bytes_on_all_engines(self):
+        """Workers remember what they did not send, over a resume with other ranks too; and two are noisy."""
+        settings = {**UNEQUAL, "method": "agree", "sparsity": "0.1", "attack": "noise:2:1"}
+        expected = self.local(settings)
+        self.assertLess(summary(expected)["bits_per_parameter_up"], 0.7)
+        self.assert_same(self.mpi(settings, 3), expected)
+        self.assert_same(self.grpc(settings), expected)
+        out = self.mpi({**settings, "rounds": 5}, 3, "chain")
+        self.succeed("train", "--resume", out, "--rounds", 9, "--engine", "local")
+        self.mpi(settings, 2, resume=out)
+        self.assertEqual(summary(out)["model_sha256"], summary(expected)["model_sha256"])
+
+    def test_ballots_that_are_thinned_at_random_give_the_same_bytes_on_all_engines(self):
+        settings = {**UNEQUAL, "method": "mv", "rounds": 6, "sign_of": "gradient", "sparsity": "random:0.1"}
+        expected = self.local(settings)
+        self.assert_same(self.mpi(settings, 2), expected)
+        self.assert_same(self.grpc(settings), expected)
+
     def test_agree_gives_the_same_bytes_on_all_engines(self):
         """All defaults, but for so few rounds; and a run that goes on with other ranks."""
         settings = {**UNEQUAL, "method": "agree", "prior_rounds": 2}

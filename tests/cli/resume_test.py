@@ -26,6 +26,7 @@ OPTIONS = {
     "warmup_rounds": 2,
     "weight_decay": 0.1,
     "sign_of": "momentum:0.9",
+    "sparsity": "0.2",
 }
 
 

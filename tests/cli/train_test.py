@@ -147,6 +147,7 @@ class RunFolder(Case):
             "absent": "2@1,0@2-9",
             "attack": "flip:1:0.5",
             "sign_of": "lion:0.5,0.9",
+            "sparsity": "random:0.5",
             "rounds": 2,
             "step": 0.002,
             "step_schedule": "linear",
@@ -155,6 +156,7 @@ class RunFolder(Case):
             "initial_rounds": 3,
             "clip": 4.5,
             "prior_rounds": 12,
+            "forget": 0.01,
             "eval_every": 1,
             "save_every": 1,
             "patience": 9,
@@ -281,6 +283,7 @@ class SameBytes(Case):
             2,
             [
                 (["train", "--method", "sgd", "--attack", "flip:1"], ["--attack is for methods that vote"]),
+                (["train", "--method", "sgd", "--sparsity", "0.1"], ["--sparsity is for methods that vote"]),
                 (["train", "--method", "sgd", "--engine", "mpi"], ["in one process"]),
             ],
         )
