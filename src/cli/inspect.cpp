@@ -39,8 +39,8 @@ void add_inspect(CLI::App& app, const Computing& computing, Action& action) {
       "  weight   of its vote, ln((1 - p)/p), the mean over coordinates; negative: its signs are turned "
       "round\n"
       "  say      its share of all workers' weights (their magnitudes) in the next round\n\n"
-      "  liar?    it is wrong more often than right: its weight is below -0.04, its p above 0.51\n"
-      "  guesses  its signs say next to nothing: its weight is within 0.04 of zero\n"
+      "  liar?    it is wrong more often than right: its weight is below -0.1, its p above 0.525\n"
+      "  guesses  its signs say next to nothing: its weight is within 0.1 of zero\n"
       "  new      it has taken part in fewer than --initial-rounds rounds, and has no weight yet\n\n"
       "Examples:\n  signvote inspect runs/first\n  signvote inspect runs/elastic --json --out /tmp/picture");
   inspect->add_option("run", flags->run, "A run's folder, or a server's --state")

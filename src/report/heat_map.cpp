@@ -75,7 +75,7 @@ std::string script(const HeatMap& map, const std::string& output) {
     const bool known = !std::isnan(value);
     // White letters on the dark ends of the scale.
     const bool dark = known && std::abs(value - 0.5) > 0.7 * reach;
-    add("{} {} {} '{}' {}", i % map.columns.size(), i / map.columns.size(),
+    add("{} {} {} \"{}\" {}", i % map.columns.size(), i / map.columns.size(),
         known ? fmt::to_string(value) : "NaN", known ? fmt::format("{:.2f}", value) : "",
         dark ? 0xFFFFFF : 0x222222);
   }
@@ -95,7 +95,7 @@ std::string script(const HeatMap& map, const std::string& output) {
       tics(map.rows, at.cell_height));
   add("set xrange [-0.5:{}]\nset yrange [{}:-0.5]", static_cast<double>(map.columns.size()) - 0.5,
       static_cast<double>(map.rows.size()) - 0.5);
-  add("set xlabel {} noenhanced\nset ylabel {} noenhanced\nset cblabel {} noenhanced",
+  add("set xlabel {} noenhanced\nset ylabel {} noenhanced\nset cblabel {} noenhanced offset 1.5",
       gnuplot_string(map.column_title), gnuplot_string(map.row_title), gnuplot_string(map.value_title));
   add("set palette defined (0 '{}', 0.5 '#FFFFFF', 1 '{}')", map.low_is_good ? kGood : kBad,
       map.low_is_good ? kBad : kGood);

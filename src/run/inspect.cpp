@@ -180,7 +180,7 @@ Insight inspect(const TrainConfig& config, const SavedTally& saved, const Layers
   return insight;
 }
 
-HeatMap heat_map_of(const TrainConfig& config, const Insight& insight) {
+HeatMap heat_map_of(const Insight& insight) {
   HeatMap map;
   const bool by_layer = !insight.layers.empty();
   for (std::size_t m = 0; m < insight.workers.size(); ++m) {
@@ -191,17 +191,17 @@ HeatMap heat_map_of(const TrainConfig& config, const Insight& insight) {
     map.values.insert(map.values.end(), worker.layer_error_rates.begin(), worker.layer_error_rates.end());
   }
   map.row_title = "worker";
-  const std::string when = fmt::format("{}, after {} rounds", config.method_title(), insight.rounds);
+  const std::string when = fmt::format(", after {} rounds", insight.rounds);
   if (by_layer) {
-    map.title = "How often each worker was wrong, by layer";
-    map.remark = when + "; blue: right more often than not, white: a guess, orange: wrong more often";
+    map.title = "How often each worker was wrong" + when;
+    map.remark = "blue: right more often than not; white: a guess; orange: wrong more often";
     map.column_title = "layer";
     map.value_title = "mean error rate";
     map.low_is_good = true;
     for (const auto& [name, size] : insight.layers) map.columns.push_back(name);
   } else {
-    map.title = "How often each two workers agree";
-    map.remark = when + "; blue: they agree, white: as by chance, orange: they contradict each other";
+    map.title = "How often each two workers agreed" + when;
+    map.remark = "blue: they agree; white: as by chance; orange: they contradict each other";
     map.column_title = "worker";
     map.value_title = "share of coordinates on which they agree";
     map.values = insight.agreement;

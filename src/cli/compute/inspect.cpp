@@ -104,7 +104,7 @@ int run_inspect(const InspectCommand& command) {
   std::optional<std::filesystem::path> picture;
   if (command.out && insight.learns) {
     picture = *command.out / "inspect.png";
-    draw_heat_map(heat_map_of(config, insight), *picture);
+    draw_heat_map(heat_map_of(insight), *picture);
   }
   if (command.json) {
     nlohmann::ordered_json all = to_json(config, insight);
