@@ -139,6 +139,20 @@ class Tally {
   /// coordinate to coordinate.
   [[nodiscard]] std::vector<double> worker_weights() const;
 
+  /// A worker's weight in the next round, in nats, as the mean over [begin, end): of the weight itself and of
+  /// its magnitude, which tells how much say the worker has. Both are 1 for Method::mv. Costs a pass over the
+  /// worker's counts. REQUIRES: the worker has taken part in a round, if the method learns.
+  struct MeanWeight {
+    double weight = 0;
+    double magnitude = 0;
+  };
+  [[nodiscard]] MeanWeight mean_weight(std::uint32_t worker) const;
+
+  /// Of Method::agree: the share of the coordinates on which workers i and j agreed, of those that both voted
+  /// on, at i * workers + j. Older rounds count less. NaN for i = j, and for two who never met. Empty for
+  /// other methods.
+  [[nodiscard]] std::vector<double> agreement_shares() const;
+
   /// The half-errors that the next round adds to each of a worker's counts, 2 * kappa * p_m; 0 except for
   /// Method::shrink. So p = (c + prior) / (2t + 2 * prior_rounds).
   [[nodiscard]] float prior(std::uint32_t worker) const;

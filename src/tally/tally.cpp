@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cassert>
 #include <cmath>
+#include <cstdlib>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -229,6 +231,45 @@ std::vector<double> Tally::worker_weights() const {
   std::vector<double> weights = agreement().correctness(options_.prior_rounds);
   for (double& weight : weights) weight = Agreement::weight(weight, options_.clip);
   return weights;
+}
+
+Tally::MeanWeight Tally::mean_weight(std::uint32_t worker) const {
+  assert(worker < options_.workers);
+  if (options_.method == Method::mv) return {1, 1};
+  if (weighs_workers()) {
+    const double weight = worker_weights()[worker];
+    return {weight, std::abs(weight)};
+  }
+  assert(rounds_of_[worker] > 0);
+  const bool shrinks = options_.method == Method::shrink;
+  const std::int16_t clip = clip_units(options_.clip);
+  const float more = prior(worker);
+  const float twice_rounds =
+      2.0F * static_cast<float>(rounds_of_[worker] + (shrinks ? options_.prior_rounds : 0));
+  std::int64_t sum = 0;
+  std::int64_t magnitudes = 0;
+  for (const std::uint16_t count : half_errors(worker)) {
+    const std::int16_t units = weight(count, more, twice_rounds, clip);
+    sum += units;
+    magnitudes += std::abs(units);
+  }
+  const double unit = kNatsPerUnit / std::max<double>(1, static_cast<double>(size()));
+  return {static_cast<double>(sum) * unit, static_cast<double>(magnitudes) * unit};
+}
+
+std::vector<double> Tally::agreement_shares() const {
+  if (options_.method != Method::agree) return {};
+  const Agreement known = agreement();
+  const std::size_t n = options_.workers;
+  std::vector<double> shares(n * n, std::numeric_limits<double>::quiet_NaN());
+  const std::span<const std::int64_t> pairs = known.state();
+  for (std::size_t i = 1, at = 0; i < n; ++i)
+    for (std::size_t j = 0; j < i; ++j, at += 2) {
+      if (pairs[at] == 0) continue;
+      const double mean = static_cast<double>(pairs[at + 1]) / static_cast<double>(pairs[at]);
+      shares[i * n + j] = shares[j * n + i] = (1 + mean) / 2;
+    }
+  return shares;
 }
 
 /// In a unit so small that sixteen bits just hold their sum.
