@@ -157,23 +157,23 @@ void Learner::step(std::uint64_t round, const SignVector& verdict) {
   signvote::step(replicas_.parameters(), verdict, step_of_(round));
 }
 
-/// x <- x - decay * x - delta * (mean of what the voters remember, by their samples). Momentum is linear, so
-/// that the mean of the workers' is the momentum of the mean gradient.
+/// x <- x - decay * x - delta * (sum of what the voters remember) / (their samples). A gradient is a sum over
+/// samples and momentum is linear, so this is the momentum of the mean gradient.
 void Learner::step_by_mean(const Step& step) {
-  const float all = static_cast<float>(std::reduce(samples_.begin(), samples_.end(), std::uint64_t{0}));
+  const auto all = std::max<std::uint64_t>(1, std::reduce(samples_.begin(), samples_.end(), std::uint64_t{0}));
+  const float delta = step.delta / static_cast<float>(all);
   const std::span<float> parameters = replicas_.parameters();
   constexpr std::size_t kRange = 4096;
   pool_.parallel_for()((parameters.size() + kRange - 1) / kRange, [&](std::size_t range) {
     const std::size_t begin = range * kRange;
     const std::size_t count = std::min(kRange, parameters.size() - begin);
-    std::array<float, kRange> mean{};
+    std::array<float, kRange> sum{};
     for (std::size_t m = 0; m < samples_.size(); ++m)
       if (samples_[m] > 0)
-        for (std::size_t n = 0; n < count; ++n)
-          mean[n] += static_cast<float>(samples_[m]) / all * memories_[m][begin + n];
+        for (std::size_t n = 0; n < count; ++n) sum[n] += memories_[m][begin + n];
     for (std::size_t n = 0; n < count; ++n) {
       float& x = parameters[begin + n];
-      x -= step.decay * x + step.delta * mean[n];
+      x -= step.decay * x + delta * sum[n];
     }
   });
 }

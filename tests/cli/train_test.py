@@ -278,6 +278,8 @@ class SameBytes(Case):
         self.assertEqual(summary(whole)["step"], 0.5)
         self.assertEqual(summary(whole)["bits_per_parameter_up"], 32)
         self.assertEqual(self.sha256("threads", **settings, threads=1), summary(whole)["model_sha256"])
+        unequal = self.train("unequal", **{**settings, "batches": "2,60", "rounds": 40, "eval_every": 40})
+        self.assertGreater(summary(unequal)["test_accuracy"], 0.9)
         part = self.train("part", **{**settings, "rounds": 3}, step_schedule="constant")
         self.succeed("train", "--resume", part, "--rounds", 6)
         self.assertEqual(self.sha256("constant", **settings, step_schedule="constant"), summary(part)["model_sha256"])
