@@ -27,7 +27,8 @@ namespace {
 namespace py = pybind11;
 using Unlocked = py::gil_scoped_release;
 
-constexpr std::array<std::pair<const char*, Method>, 2> kMethods{{{"mv", Method::mv}, {"it", Method::it}}};
+constexpr std::array<std::pair<const char*, Method>, 4> kMethods{
+    {{"mv", Method::mv}, {"it", Method::it}, {"shrink", Method::shrink}, {"agree", Method::agree}}};
 constexpr std::array<std::pair<const char*, MessageKind>, 2> kKinds{
     {{"ballot", MessageKind::ballot}, {"verdict", MessageKind::verdict}}};
 
@@ -99,7 +100,32 @@ py::object vector_to_fill(const py::object& out, const char* what, std::size_t s
   return out;
 }
 
-py::object pack_array(const py::object& gradient, const py::object& out) {
+/// Signs vote * m + (1 - vote) * g, and moves the momentum m on.
+py::object pack_with_momentum(const py::object& gradient, const py::object& momentum, Betas betas,
+                              const py::object& out) {
+  for (const float beta : {betas.vote, betas.momentum})
+    if (!(beta >= 0 && beta < 1))
+      throw ConfigError(fmt::format("a beta is {}; it must be at least 0 and below 1", beta));
+  const ForeignArray array(gradient, "the gradient");
+  const ForeignArray kept(momentum, "the momentum");
+  if (array.type() != ForeignArray::Type::float32) array.refuse_type("float32, if there is a momentum");
+  if (kept.type() != ForeignArray::Type::float32) kept.refuse_type("float32");
+  const std::span<float> m = kept.writable_values<float>();
+  check_size("the momentum", m.size(), array.size());
+  py::object filled = vector_to_fill(out, "out", array.size());
+  auto& signs = filled.cast<SignVector&>();
+  std::optional<std::size_t> bad;
+  {
+    const Unlocked unlocked;
+    bad = pack(array.values<float>(), m, betas, signs);
+  }
+  return bad ? py::none() : filled;
+}
+
+py::object pack_array(const py::object& gradient, const py::object& out, const py::object& momentum,
+                      std::pair<float, float> betas) {
+  if (!momentum.is_none())
+    return pack_with_momentum(gradient, momentum, {.vote = betas.first, .momentum = betas.second}, out);
   using Type = ForeignArray::Type;
   const ForeignArray array(gradient, "the gradient");
   const Type type = array.type();
@@ -203,13 +229,17 @@ void restore(Tally& tally, const py::object& snapshots) {
 }
 
 Tally make_tally(std::uint32_t workers, std::uint64_t end, std::uint64_t begin, const std::string& method,
-                 std::uint32_t initial_rounds, double clip) {
-  return Tally({.method = named(kMethods, "method", method),
+                 std::optional<std::uint32_t> initial_rounds, double clip,
+                 std::optional<std::uint32_t> prior_rounds, std::optional<double> forget) {
+  const Method known = named(kMethods, "method", method);
+  return Tally({.method = known,
                 .workers = workers,
                 .begin = begin,
                 .end = end,
-                .initial_rounds = initial_rounds,
-                .clip = clip});
+                .initial_rounds = initial_rounds.value_or(default_initial_rounds(known)),
+                .clip = clip,
+                .prior_rounds = prior_rounds.value_or(default_prior_rounds(known)),
+                .forget = forget});
 }
 
 /// A C++ caller does not change the number of workers under a box; a Python caller might.
@@ -316,7 +346,8 @@ array([9], dtype=uint64)
           [](const py::bytes& message) { return decode_message(message, header_of_message(message)); }));
   m.attr("SignVector").attr("__hash__") = py::none();  // because it can change
 
-  m.def("pack", &pack_array, py::arg("gradient"), py::arg("out") = py::none(),
+  m.def("pack", &pack_array, py::arg("gradient"), py::arg("out") = py::none(), py::kw_only(),
+        py::arg("momentum") = py::none(), py::arg("betas") = std::pair(0.9F, 0.9F),
         R"(The signs of a gradient, as a ballot.
 
 A gradient of exactly zero abstains. `gradient` is a contiguous array of float32, float64 or bfloat16, of any
@@ -329,6 +360,14 @@ gradient's size, is filled and returned if it is given.
 array([ 1,  0, -1], dtype=int8)
 >>> pack(numpy.array([0.5, numpy.nan])) is None
 True
+
+With `momentum`, a float32 array m that begins as zeros, v * m + (1 - v) * g is signed, and then m becomes
+b * m + (1 - b) * g, where betas = (v, b): with both equal the momentum is signed (Signum), with (0.9, 0.99) it is
+Lion's vote. A gradient with NaN or infinity leaves m as it is.
+
+>>> g, m = numpy.float32([1, -1]), numpy.float32([-8, -8])
+>>> pack(g, momentum=m, betas=(0.5, 0.5)).to_signs(), m
+(array([-1, -1], dtype=int8), array([-3.5, -4.5], dtype=float32))
 )");
   m.def("step", &step_array, py::arg("parameters"), py::arg("verdict"), py::arg("delta"),
         R"(Steps parameters against a verdict, in place: x <- x - delta * U. Abstentions leave x as it is.
@@ -395,9 +434,17 @@ void define_tally(py::module_& m) {
   py::class_<Tally>(m, "Tally",
                     R"(Turns the ballots of a round into a verdict, and learns each worker's reliability.
 
-It decides the coordinates [begin, end) of a model by method "it" (votes weighted by what was learnt) or "mv"
-(a plain majority). A worker's votes are weighted after `initial_rounds` of its rounds, by log-likelihood
-ratios within +-clip. One thread at a time may use a tally.
+It decides the coordinates [begin, end) of a model by one of these methods:
+
+mv      a plain majority
+it      votes weighted by the error rate of each worker at each coordinate, the paper's rule
+shrink  the same, each rate pulled to the worker's mean over all coordinates
+agree   one weight for each worker, from how often each two workers agree
+
+A worker's votes are weighted after `initial_rounds` of its rounds (by default 100 for it, 3 for shrink, 5 for
+agree), by log-likelihood ratios within +-clip. `prior_rounds` and `forget` are the program's --prior-rounds and
+--forget. With shrink and agree, tallies of parts of a model must be told what all of them have learnt after every
+round: see `pooled`. One thread at a time may use a tally.
 
 >>> import numpy
 >>> gradients = numpy.array([[1.0, 0.2, -3.0], [2.0, 0.1, 5.0], [4.0, -1.0, -1.0]])
@@ -408,8 +455,9 @@ array([ 1,  1, -1], dtype=int8)
 array([0, 0, 2], dtype=uint16)
 )")
       .def(py::init(&make_tally), py::kw_only(), py::arg("workers"), py::arg("end"), py::arg("begin") = 0,
-           py::arg("method") = "it", py::arg("initial_rounds") = TallyOptions{}.initial_rounds,
-           py::arg("clip") = TallyOptions{}.clip)
+           py::arg("method") = "it", py::arg("initial_rounds") = py::none(),
+           py::arg("clip") = TallyOptions{}.clip, py::arg("prior_rounds") = py::none(),
+           py::arg("forget") = py::none())
       .def("decide", &decide, py::arg("ballots"), py::arg("out") = py::none(),
            R"(Decides one round: ballots[m] is worker m's SignVector, or None if it is absent.
 
@@ -458,6 +506,26 @@ Returns the verdict, in `out` if it is given: a SignVector of the tally's size t
       .def(
           "total_half_errors", [](const Tally& self) { return to_numpy(self.total_half_errors()); },
           "The sum of each worker's half-errors, as an int64 array; empty for \"mv\".")
+      .def(
+          "worker_weights", [](const Tally& self) { return to_numpy(self.worker_weights()); },
+          "Each worker's weight in the next round, for \"agree\"; empty for methods with other weights.")
+      .def(
+          "pooled", [](const Tally& self) { return to_numpy(self.pooled()); },
+          R"(What the last round has taught of the workers, as int64 numbers; empty for "mv" and "it".
+
+Tallies that decide parts of one model add theirs up after every round, and are all told the sums.
+
+>>> parts = [Tally(workers=3, end=64, method="agree"), Tally(workers=3, begin=64, end=100, method="agree")]
+>>> sums = parts[0].pooled() + parts[1].pooled()
+>>> for part in parts:
+...     part.set_pooled(sums)
+)")
+      .def(
+          "set_pooled",
+          [](Tally& self, const py::array_t<std::int64_t>& sums) {
+            self.set_pooled({sums.data(), sums.data() + sums.size()});
+          },
+          py::arg("sums"), "Tells the sums of `pooled` over all parts of the model, after every round.")
       .def("snapshot", &snapshot, R"(The whole state as bytes, from which `restore` goes on.
 
 >>> tally = Tally(workers=3, end=1000)
@@ -483,14 +551,15 @@ Snapshots that are damaged, or of a tally with other options, raise DataError, a
           [](const Tally& self) {
             const TallyOptions& o = self.options();
             return py::make_tuple(o.workers, o.end, o.begin, name_of(kMethods, o.method), o.initial_rounds,
-                                  o.clip, snapshot(self));
+                                  o.clip, o.prior_rounds, o.forget, snapshot(self));
           },
           [](const py::tuple& state) {
-            if (state.size() != 7) throw DataError("this is not a pickled Tally");
+            if (state.size() != 9) throw DataError("this is not a pickled Tally");
             Tally tally = make_tally(state[0].cast<std::uint32_t>(), state[1].cast<std::uint64_t>(),
                                      state[2].cast<std::uint64_t>(), state[3].cast<std::string>(),
-                                     state[4].cast<std::uint32_t>(), state[5].cast<double>());
-            restore(tally, state[6]);
+                                     state[4].cast<std::uint32_t>(), state[5].cast<double>(),
+                                     state[6].cast<std::uint32_t>(), state[7].cast<std::optional<double>>());
+            restore(tally, state[8]);
             return tally;
           }));
 
