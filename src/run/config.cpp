@@ -17,6 +17,7 @@
 #include "kernels/weight.h"
 #include "learn/dataset.h"
 #include "learn/model_names.h"
+#include "learn/parameters_file.h"
 #include "learn/partition.h"
 #include "run/attack.h"
 #include "run/schedule.h"
@@ -207,6 +208,48 @@ void resolve_model(TrainConfig& config) {
   config.model_file_sha256 = sha256;
 }
 
+/// Reads the file of first parameters. Such a run has no network, and nothing that is about one.
+void resolve_parameters(TrainConfig& config) {
+  if (config.engine != "grpc")
+    throw ConfigError(
+        "--parameters is for signvote server, whose workers compute gradients in a way of their own; here "
+        "give "
+        "a --model");
+  if (!config.network_option.empty())
+    throw ConfigError(
+        fmt::format("--parameters is for a model that only its workers know, so {} means nothing; leave one "
+                    "of them out",
+                    flag(config.network_option)));
+  const std::filesystem::path path = std::filesystem::absolute(config.parameters);
+  if (std::error_code unreachable; !std::filesystem::is_regular_file(path, unreachable))
+    throw ConfigError(
+        fmt::format("--parameters is '{}', which is no file; write one with numpy.save", config.parameters));
+  const std::vector<std::byte> file = read_file(path);
+  const std::string sha256 = sha256_hex(file);
+  if (!config.parameters_sha256.empty() && config.parameters_sha256 != sha256)
+    throw ConfigError(fmt::format("'{}' is not the file of this run's parameters: its SHA-256 is {}, not {}",
+                                  config.parameters, sha256, config.parameters_sha256));
+  const std::uint64_t count = read_parameters(file, path).values.size();
+  if (config.parameter_count && *config.parameter_count != count)
+    throw ConfigError(fmt::format("'{}' has {} parameters; --parameter-count is {}", config.parameters, count,
+                                  *config.parameter_count));
+  config.parameters = path.string();
+  config.parameters_sha256 = sha256;
+  config.parameter_count = count;
+  config.dataset.clear();
+  config.model.clear();
+  config.partition.clear();
+}
+
+/// Notes that a setting was given that means nothing without a network.
+TrainOption of_network(TrainOption option) {
+  option.set = [name = option.name, set = option.set](TrainConfig& config, const std::string& text) {
+    set(config, text);
+    config.network_option = name;
+  };
+  return option;
+}
+
 std::string toml_text(const toml::node& value) {
   if (const auto* text = value.as_string()) return text->get();
   if (const auto* whole = value.as_integer()) return fmt::format("{}", whole->get());
@@ -233,15 +276,27 @@ const std::vector<TrainOption>& train_options() {
                           fmt::join(kModelNames, ", ")),
               &C::model, true);
   model.get = [](const C& config) { return config.has_own_model() ? kModelCopy : config.model; };
+  // These fix the result too, but only where they are given: see run_id.
+  TrainOption parameters =
+      textual("parameters",
+              "For a server, instead of a model: a file with the first parameters of a model that only the "
+              "workers know, a .npy array or a state dict (see docs/python.md)",
+              &C::parameters, false);
+  parameters.get = parameters_copy;
+  TrainOption parameter_count = optional_numeric<std::uint64_t>(
+      "parameter_count", "How many parameters that file must have (default: any)", &C::parameter_count, 1,
+      UINT64_MAX / 2);
+  parameter_count.fixes_result = false;
   static const std::vector<TrainOption> options = {
-      textual(
+      of_network(textual(
           "dataset",
           fmt::format("Data set: {}, or your own: a folder of .npy arrays, images or IDX files, or a .txt",
                       fmt::join(kDatasetNames, ", ")),
-          &C::dataset, true),
-      textual("data", "Folder of the data set's files (default: the cache that 'signvote data fetch' fills)",
-              &C::data, false),
-      model,
+          &C::dataset, true)),
+      of_network(textual(
+          "data", "Folder of the data set's files (default: the cache that 'signvote data fetch' fills)",
+          &C::data, false)),
+      of_network(model),
       choice("method",
              "Vote by learnt reliability (agree: learnt from how often workers agree; it: IT-signSGD, the "
              "paper's; shrink: it, learnt from all coordinates) or by plain majority (mv: signSGD-MV). To "
@@ -257,16 +312,16 @@ const std::vector<TrainOption>& train_options() {
                             &C::batch_mode, 1, 4),
       parsed("batches", "Batch sizes, e.g. 14x4,904: fourteen workers of 4, one of 904 (default: 64 each)",
              &C::batches, parse_batches),
-      textual("partition", "Who holds which samples: iid, shared, labels:K, dirichlet:A", &C::partition,
-              true),
-      parsed("absent",
-             "Workers that miss rounds, e.g. 2@5-9,0@12: worker 2 misses 5 to 9, worker 0 misses 12",
-             &C::absent, parse_absences),
-      parsed(
+      of_network(textual("partition", "Who holds which samples: iid, shared, labels:K, dirichlet:A",
+                         &C::partition, true)),
+      of_network(parsed(
+          "absent", "Workers that miss rounds, e.g. 2@5-9,0@12: worker 2 misses 5 to 9, worker 0 misses 12",
+          &C::absent, parse_absences)),
+      of_network(parsed(
           "attack",
           "For experiments, the first L workers lie: flip:L, flip:L:P (a share P of the signs), late:L:ROUND "
           "(from that round on), zero:L, collude:L",
-          &C::attack, [](const std::string& text) { return Attack{text}; }),
+          &C::attack, [](const std::string& text) { return Attack{text}; })),
       parsed(
           "sign_of",
           "What workers sign: gradient, momentum:B (m = B m + (1 - B) g), or lion:B1,B2 (signs B1 m + (1 - "
@@ -310,12 +365,17 @@ const std::vector<TrainOption>& train_options() {
                              &C::micro_batch, 1, 65536, true),
       engine,
       textual("out", "Folder of the run (default: runs/DATASET-MODEL-METHOD-seedS)", &C::out, false),
-      choice("loss", "What training makes small (default: the model's own method 'loss', else cross-entropy)",
-             &C::loss, {"cross-entropy", "mse"}),
-      optional_numeric<std::uint32_t>(
-          "context", "Bytes of a sample, if the data set is a text (default: 128)", &C::context, 1, 65536),
-      textual("model_file_sha256", "SHA-256 that a model file must have (default: any)",
-              &C::model_file_sha256, true),
+      of_network(choice(
+          "loss", "What training makes small (default: the model's own method 'loss', else cross-entropy)",
+          &C::loss, {"cross-entropy", "mse"})),
+      of_network(optional_numeric<std::uint32_t>(
+          "context", "Bytes of a sample, if the data set is a text (default: 128)", &C::context, 1, 65536)),
+      of_network(textual("model_file_sha256", "SHA-256 that a model file must have (default: any)",
+                         &C::model_file_sha256, true)),
+      parameters,
+      textual("parameters_sha256", "SHA-256 that the file of parameters must have (default: any)",
+              &C::parameters_sha256, false),
+      parameter_count,
   };
   return options;
 }
@@ -371,12 +431,23 @@ std::filesystem::path TrainConfig::data_folder() const {
 
 Dataset TrainConfig::load_data() const { return load_dataset(dataset, data_folder(), context.value_or(0)); }
 
-bool TrainConfig::has_own_model() const { return std::ranges::find(kModelNames, model) == kModelNames.end(); }
+bool TrainConfig::has_own_model() const {
+  return has_network() && std::ranges::find(kModelNames, model) == kModelNames.end();
+}
+
+std::string parameters_copy(const TrainConfig& config) {
+  if (config.has_network()) return {};
+  return is_npy_name(config.parameters) ? "parameters.npy" : "parameters.pt";
+}
 
 std::uint64_t TrainConfig::run_id() const {
   std::string settings;
   for (const TrainOption& option : train_options())
     if (option.fixes_result) settings += option.name + "=" + option.get(*this) + "\n";
+  if (!has_network())  // only then, so that a run with a network keeps the id that it had before there were
+                       // these
+    settings +=
+        fmt::format("parameters_sha256={}\nparameter_count={}\n", parameters_sha256, *parameter_count);
   return XXH3_64bits(settings.data(), settings.size());
 }
 
@@ -404,9 +475,13 @@ void resolve(TrainConfig& config) {
     throw ConfigError("--method sgd is there to compare with, in one process; leave out --engine");
   if (config.full_precision() && !config.attack.empty())
     throw ConfigError("--attack is for methods that vote, which --method sgd does not");
-  check_partition_rule(config.partition);
-  resolve_data(config);
-  resolve_model(config);
+  if (config.has_network()) {
+    check_partition_rule(config.partition);
+    resolve_data(config);
+    resolve_model(config);
+  } else {
+    resolve_parameters(config);
+  }
   for (const Absence& absence : config.absences())
     if (absence.worker >= *config.workers)
       throw ConfigError(fmt::format("--absent names worker {}; there are {}, from 0 to {}", absence.worker,
@@ -431,12 +506,17 @@ TrainConfig load_run(const std::filesystem::path& folder) {
 }
 
 void read_config(const std::filesystem::path& file, TrainConfig& config) {
-  const std::string before = std::exchange(config.model, "");
+  const std::string model = std::exchange(config.model, "");
+  const std::string parameters = std::exchange(config.parameters, "");
   parse_config(read_text_file(file), file.string(), config);
   if (config.model.empty())
-    config.model = before;
+    config.model = model;
   else if (config.has_own_model())
     config.model = (file.parent_path() / config.model).string();
+  if (config.parameters.empty())
+    config.parameters = parameters;
+  else
+    config.parameters = (file.parent_path() / config.parameters).string();
 }
 
 void parse_config(const std::string& text, const std::string& file, TrainConfig& config) {

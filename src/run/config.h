@@ -53,6 +53,11 @@ struct TrainConfig {
   std::string loss;                      // empty: the model's own, else cross-entropy
   std::optional<std::uint32_t> context;  // bytes of a sample, if the data set is a text
   std::string model_file_sha256;         // of the TorchScript file; empty until resolved
+  // A server may train what it knows no network for. It then has no data set, model and partition.
+  std::string parameters;         // the path of the first parameters; empty: there is a network
+  std::string parameters_sha256;  // of that file; empty until resolved
+  std::optional<std::uint64_t> parameter_count;  // in that file; likewise
+  std::string network_option;  // the last setting given that is about a network; empty: none
 
   Method tally_method() const;
   /// True for plain SGD, to compare with: the step is the mean of what workers would have signed, in floats.
@@ -68,6 +73,8 @@ struct TrainConfig {
   std::filesystem::path data_folder() const;
   Dataset load_data() const;
   bool has_own_model() const;
+  /// False if the run has only parameters, which its workers know how to train.
+  bool has_network() const { return parameters.empty(); }
   /// A hash of every setting that changes the result. Messages carry it, so that runs are not mixed up.
   std::uint64_t run_id() const;
 };
@@ -75,6 +82,9 @@ struct TrainConfig {
 /// The copy of the user's model file in a run's folder. It stands for the file in config.toml and in the
 /// settings of workers, because a path means something on one machine only.
 inline constexpr const char* kModelCopy = "network.pt";
+
+/// The same for the file of first parameters: "parameters.npy" or "parameters.pt".
+std::string parameters_copy(const TrainConfig& config);
 
 /// One setting: its flag is --name with dashes, its key is name with underscores.
 struct TrainOption {
@@ -91,8 +101,8 @@ const std::vector<TrainOption>& train_options();
 std::string flag(const std::string& option);
 
 /// Applies the keys of a TOML file, or of a TOML text that errors call `file`. A relative path of a model
-/// file starts from the folder of the TOML file. Throws ConfigError with file and line for a syntax error, an
-/// unknown key (with the nearest right one) or a value that makes no sense.
+/// or parameters file starts from the folder of the TOML file. Throws ConfigError with file and line for a
+/// syntax error, an unknown key (with the nearest right one) or a value that makes no sense.
 void read_config(const std::filesystem::path& file, TrainConfig& config);
 void parse_config(const std::string& text, const std::string& file, TrainConfig& config);
 
@@ -103,8 +113,9 @@ std::string write_config(const TrainConfig& config);
 std::string settings_for_workers(TrainConfig config);
 
 /// Works out what follows from other settings (the batches from the mode, the workers from the batches, the
-/// default folder, the model file's hash) and checks what depends on several options. Throws ConfigError,
-/// also if the model file is not the one with the hash in the settings.
+/// default folder, the hash of the model or parameters file) and checks what depends on several options.
+/// Throws ConfigError, also if such a file is not the one with the hash in the settings, and DataError if the
+/// file of parameters cannot be used.
 void resolve(TrainConfig& config);
 
 /// Reads the config.toml of the run in `folder` and sets `out` to that folder. Throws ConfigError if there

@@ -7,7 +7,8 @@
 //   DIR/memory-*.bin     what each worker remembers, if it signs its momentum
 //   DIR/journal/         with a server, instead of the checkpoint and the shards
 //   DIR/network.pt       a copy of the user's own model file, if the run trains one
-//   DIR/model.pt         the model, once finished (and on Ctrl-C)
+//   DIR/parameters.*     a copy of the first parameters, if the run knows no network (.npy or .pt)
+//   DIR/model.pt         the model, once finished (and on Ctrl-C); model.npy if the parameters were .npy
 //   DIR/summary.json     the result, once finished
 #pragma once
 
@@ -24,6 +25,7 @@
 #include "learn/dataset.h"
 #include "report/progress.h"
 #include "run/config.h"
+#include "run/trainee.h"
 
 namespace signvote {
 
@@ -60,6 +62,11 @@ void create_run(const TrainConfig& config);
 
 /// Runs or continues the run in folder config.out, which create_run or fork_run made. Changes nothing there
 /// until it has started. If it cannot start in one of several processes, it throws in all.
+using MakeTrainee = std::function<std::unique_ptr<Trainee>()>;
+TrainResult train(const TrainConfig& config, const MakeTrainee& make, const TrainHooks& hooks,
+                  const EnginePlan& plan, const Group& group = {});
+
+/// The same for a network on a data set.
 TrainResult train(const TrainConfig& config, const Dataset& dataset, const TrainHooks& hooks,
                   const EnginePlan& plan, const Group& group = {});
 
