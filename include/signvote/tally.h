@@ -6,7 +6,8 @@
 // The whole memory of equation 4 is one uint16 of half-errors c_{m,n} per worker and coordinate and
 // one count t_m of the rounds a worker took part in: p = c / 2t. A ballot that contradicts the
 // verdict is 2 half-errors; an abstention, or a tied verdict, is 1 (it pulls p toward 1/2 and never
-// past it); an absent worker changes nothing. At t_m = 32,767 that worker's counts are halved.
+// past it); an absent worker changes nothing. At t_m = 32,767 that worker's counts are halved. With
+// TallyOptions::forget they are halved earlier: at t_m = 2H, and so every H = ln(2) / forget rounds.
 //
 // Method::shrink pulls each estimate to the worker's pooled one, because the counts of one coordinate are
 // few:
@@ -61,7 +62,10 @@ constexpr std::uint32_t default_initial_rounds(Method method) {
 }
 
 /// How many rounds a method's prior is worth.
-constexpr std::uint32_t default_prior_rounds(Method method) { return method == Method::agree ? 4 : 30; }
+constexpr std::uint32_t default_prior_rounds(Method method) { return method == Method::agree ? 3 : 30; }
+
+/// The share of what it has learnt that a method forgets each round.
+constexpr double default_forget(Method method) { return method == Method::agree ? 1.0 / 256 : 0; }
 
 /// Method::agree and Method::fixed take no more workers than this: the first compares all pairs, and both
 /// add up weights of sixteen bits.
@@ -76,6 +80,7 @@ struct TallyOptions {
   double clip = 10.0;                  // LLRs are kept within +-clip
   std::uint32_t prior_rounds = 30;     // kappa of Method::shrink, and the like of Method::agree
   std::vector<double> weights{};       // of Method::fixed, by worker; only their ratios matter
+  std::optional<double> forget{};      // each round, of what was learnt; not given: default_forget
 };
 
 class Tally {
@@ -134,6 +139,20 @@ class Tally {
   /// coordinate to coordinate.
   [[nodiscard]] std::vector<double> worker_weights() const;
 
+  /// A worker's weight in the next round, in nats, as the mean over [begin, end): of the weight itself and of
+  /// its magnitude, which tells how much say the worker has. Both are 1 for Method::mv. Costs a pass over the
+  /// worker's counts. REQUIRES: the worker has taken part in a round, if the method learns.
+  struct MeanWeight {
+    double weight = 0;
+    double magnitude = 0;
+  };
+  [[nodiscard]] MeanWeight mean_weight(std::uint32_t worker) const;
+
+  /// Of Method::agree: the share of the coordinates on which workers i and j agreed, of those that both voted
+  /// on, at i * workers + j. Older rounds count less. NaN for i = j, and for two who never met. Empty for
+  /// other methods.
+  [[nodiscard]] std::vector<double> agreement_shares() const;
+
   /// The half-errors that the next round adds to each of a worker's counts, 2 * kappa * p_m; 0 except for
   /// Method::shrink. So p = (c + prior) / (2t + 2 * prior_rounds).
   [[nodiscard]] float prior(std::uint32_t worker) const;
@@ -155,6 +174,9 @@ class Tally {
   };
 
   void check_workers(std::uint32_t workers) const;
+  void check_forget() const;
+  std::uint32_t full_rounds() const;
+  double forget_share() const { return options_.forget.value_or(default_forget(options_.method)); }
   bool learns() const { return options_.method != Method::mv && options_.method != Method::fixed; }
   bool counts() const { return options_.method == Method::it || options_.method == Method::shrink; }
   void compare(std::span<const std::uint32_t> present, std::span<const std::optional<SignView>> ballots);

@@ -19,7 +19,8 @@ enum class Purpose : std::uint64_t {
   run_id = 4,
   network = 5,
   attack = 6,
-  channels = 7
+  channels = 7,
+  sparsity = 8
 };
 
 class Random {

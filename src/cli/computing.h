@@ -77,6 +77,13 @@ struct ModelCommand {
   std::filesystem::path out;
 };
 
+struct InspectCommand {
+  TrainConfig config;
+  std::filesystem::path run;                 // its folder
+  std::optional<std::filesystem::path> out;  // the picture's folder; none: no picture
+  bool json = false;
+};
+
 /// Each carries out a command and returns the exit code; failures are thrown.
 struct Computing {
   std::function<int(const TrainCommand&)> train;
@@ -86,6 +93,7 @@ struct Computing {
   std::function<int(const ServerCommand&)> server;
   std::function<int(const WorkerCommand&)> worker;
   std::function<int(const ModelCommand&)> model;
+  std::function<int(const InspectCommand&)> inspect;
 };
 
 }  // namespace signvote::cli

@@ -43,6 +43,7 @@ Needs needs_of(const Figure1Command& command) { return needs_of(command.base, 15
 Needs needs_of(const TableCommand& command) { return needs_of(command.base, 15); }
 Needs needs_of(const EvalCommand& command) { return needs_of(command.run.value_or(TrainConfig{}), 0); }
 Needs needs_of(const ModelCommand& command) { return needs_of(command.config, *command.config.workers); }
+Needs needs_of(const InspectCommand& command) { return needs_of(command.config, *command.config.workers); }
 
 Needs needs_of(const ServerCommand& command) {
   const std::uint32_t workers = *command.config.workers;

@@ -22,6 +22,7 @@ Needs needs_of(const EvalCommand& command);
 Needs needs_of(const ServerCommand& command);
 Needs needs_of(const WorkerCommand& command);
 Needs needs_of(const ModelCommand& command);
+Needs needs_of(const InspectCommand& command);
 
 /// Raises the limit of open files as far as this process may. Throws Error if a limit is too small.
 void check_limits(const Needs& needs);

@@ -41,13 +41,11 @@ void SettingsFlags::apply_to(TrainConfig& config) const {
   // The same for a model, and a data set, and what the file says of them.
   for (const auto& [option, text] : given) {
     if (option->name == "model") config.model_file_sha256.clear();
-    if (option->name == "parameters") {
-      config.parameters_sha256.clear();
-      config.parameter_count.reset();
-    }
+    if (option->name == "parameters") config.parameters_sha256.clear();
     if (option->name == "method" && text != config.method) {  // another method has other defaults
       config.initial_rounds.reset();
       config.prior_rounds.reset();
+      config.forget.reset();
       if ((text == "sgd") != config.full_precision()) config.step.reset();
     }
     if (option->name == "dataset" && !(is_dataset_name(text) && is_dataset_name(config.dataset))) {

@@ -86,8 +86,8 @@ void add_worker(CLI::App& app, const Computing& computing, Action& action) {
       ->type_name("FILE.pt");
   worker
       ->add_option("--state", flags->state,
-                   "Folder in which the worker keeps its momentum, so that it goes on exactly after a kill "
-                   "[nowhere: it then begins its momentum anew]")
+                   "Folder in which the worker keeps its memory, so that it goes on exactly after a kill "
+                   "[nowhere: it then begins its memory anew]")
       ->type_name("DIR");
   worker->add_option("--batch", flags->batch, "Samples a round, or 'auto' [as the run's settings say]")
       ->type_name("NUMBER|auto");

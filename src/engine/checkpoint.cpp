@@ -83,7 +83,7 @@ void save_checkpoint(RunState state, const Tally& tally, const fs::path& folder)
     for (std::uint32_t worker = 0; worker < tally.options().workers; ++worker)
       if (!fs::exists(folder / MemoryName{round, worker}.text()))
         throw DataError(
-            fmt::format("the momentum of worker {} is not in '{}'; all ranks must see the same "
+            fmt::format("the memory of worker {} is not in '{}'; all ranks must see the same "
                         "folder: choose an --out on storage they share",
                         worker, folder.string()));
   const std::vector<std::string> shards = state.shards;

@@ -1,6 +1,6 @@
 // The state of a run between two rounds in one file: the model, the tally and notes. A journal's
 // snapshot-S.bin and base-R.bin are such files, and so is the checkpoint.bin of a run without a journal. A
-// worker's memory is one too, with the momentum in the model's place.
+// worker's memory is one too, with what it remembers in the model's place.
 #pragma once
 
 #include <atomic>

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/files.h"
 #include "base/text.h"
 #include "learn/state_dict.h"
@@ -39,11 +37,6 @@ ModelFile read_model_file(const std::filesystem::path& path) {
         path.string(), error.what()));
   }
   return file;
-}
-
-void write_state(const State& state, const std::filesystem::path& path) {
-  const std::vector<char> bytes = torch::pickle_save(state);
-  write_file_atomically(path, std::as_bytes(std::span(bytes)));
 }
 
 torch::ScalarType torch_type(ElementType type) {
@@ -94,20 +87,8 @@ void save_model(Net& net, const std::filesystem::path& path) {
   // Cloned, because a view would be saved with the whole buffer behind it.
   for (const auto& tensor : tensors_of(net))
     state.insert(tensor.key(), tensor.value().detach().clone(torch::MemoryFormat::Contiguous));
-  write_state(state, path);
-}
-
-void save_tensors(std::span<const ParametersFile::Tensor> tensors, std::span<const float> values,
-                  const std::filesystem::path& path) {
-  State state;
-  for (const ParametersFile::Tensor& tensor : tensors) {
-    torch::Tensor copy = torch::empty(tensor.shape);
-    const auto count = static_cast<std::size_t>(copy.numel());
-    std::ranges::copy(values.first(count), copy.data_ptr<float>());
-    values = values.subspan(count);
-    state.insert(tensor.name, copy);
-  }
-  write_state(state, path);
+  const std::vector<char> bytes = torch::pickle_save(state);
+  write_file_atomically(path, std::as_bytes(std::span(bytes)));
 }
 
 void load_model(Net& net, const std::filesystem::path& path) {

@@ -2,21 +2,14 @@
 #pragma once
 
 #include <filesystem>
-#include <span>
 #include <string>
 
 #include "learn/models.h"
-#include "learn/parameters_file.h"
 
 namespace signvote {
 
 /// Writes parameters and buffers (BatchNorm's statistics) by name. Writes the whole file or nothing.
 void save_model(Net& net, const std::filesystem::path& path);
-
-/// The same for parameters without a network. REQUIRES: the tensors have as many elements as there are
-/// values.
-void save_tensors(std::span<const ParametersFile::Tensor> tensors, std::span<const float> values,
-                  const std::filesystem::path& path);
 
 /// Loads what save_model wrote. Throws DataError that names the file and the first tensor that is missing,
 /// unknown, or of another shape.

@@ -193,6 +193,13 @@ std::string Replicas::coordinate_name(std::size_t coordinate) const {
   return fmt::format("{}[{}]", name, coordinate - start);
 }
 
+std::vector<std::pair<std::string, std::size_t>> Replicas::layers() const {
+  std::vector<std::pair<std::string, std::size_t>> result = starts_;
+  for (std::size_t i = 0; i < result.size(); ++i)
+    result[i].second = (i + 1 < starts_.size() ? starts_[i + 1].second : size()) - starts_[i].second;
+  return result;
+}
+
 void use_one_torch_thread() {
   torch::set_num_threads(1);
   // OpenBLAS has its own number of threads, which libtorch sets only through the BLAS interface.

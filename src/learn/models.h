@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "learn/dataset.h"
@@ -67,6 +68,9 @@ class Replicas {
 
   /// The parameter that a coordinate belongs to, e.g. "conv2.weight[17]".
   std::string coordinate_name(std::size_t coordinate) const;
+
+  /// The parameters and how many coordinates each has, in order.
+  std::vector<std::pair<std::string, std::size_t>> layers() const;
 
  private:
   torch::Tensor parameters_;

@@ -1,11 +1,15 @@
 #include "learn/parameters_file.h"
 
 #include <fmt/format.h>
+#include <torch/torch.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <numeric>
 
+#include "base/files.h"
 #include "base/text.h"
 #include "learn/npy.h"
 #include "learn/state_dict.h"
@@ -44,12 +48,19 @@ ParametersFile from_state_dict(std::span<const std::byte> file) {
 
 }  // namespace
 
-bool is_npy_name(const std::filesystem::path& file) { return file.extension() == ".npy"; }
+std::vector<std::pair<std::string, std::size_t>> ParametersFile::layers() const {
+  if (is_npy()) return {{"parameters", values.size()}};
+  std::vector<std::pair<std::string, std::size_t>> result;
+  for (const Tensor& tensor : tensors)
+    result.emplace_back(tensor.name, std::reduce(tensor.shape.begin(), tensor.shape.end(), std::size_t{1},
+                                                 std::multiplies{}));
+  return result;
+}
 
 ParametersFile read_parameters(std::span<const std::byte> file, const std::filesystem::path& name) {
   ParametersFile result;
   try {
-    result = is_npy_name(name) ? from_npy(file) : from_state_dict(file);
+    result = name.extension() == ".npy" ? from_npy(file) : from_state_dict(file);
   } catch (const DataError& error) {
     throw DataError(
         fmt::format("'{}' cannot be used as parameters: {}; take a .npy array of float32, or a plain dict of "
@@ -61,6 +72,21 @@ ParametersFile read_parameters(std::span<const std::byte> file, const std::files
     throw DataError(fmt::format("'{}' cannot be used as parameters: coordinate {} is NaN or infinite",
                                 name.string(), bad - result.values.begin()));
   return result;
+}
+
+void save_parameters(const ParametersFile& parameters, const std::filesystem::path& path) {
+  if (parameters.is_npy()) return write_file_atomically(path, write_npy(parameters.values, parameters.shape));
+  c10::Dict<std::string, torch::Tensor> state;
+  std::span<const float> rest = parameters.values;
+  for (const ParametersFile::Tensor& tensor : parameters.tensors) {
+    const torch::Tensor copy = torch::empty(tensor.shape);
+    const auto count = static_cast<std::size_t>(copy.numel());
+    std::ranges::copy(rest.first(count), copy.data_ptr<float>());
+    rest = rest.subspan(count);
+    state.insert(tensor.name, copy);
+  }
+  const std::vector<char> bytes = torch::pickle_save(state);
+  write_file_atomically(path, std::as_bytes(std::span(bytes)));
 }
 
 }  // namespace signvote

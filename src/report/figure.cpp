@@ -10,9 +10,7 @@
 #include <utility>
 
 #include "base/files.h"
-#include "base/process.h"
-#include "base/text.h"
-#include "signvote/error.h"
+#include "report/gnuplot.h"
 
 namespace signvote {
 namespace {
@@ -63,16 +61,6 @@ const CurvePoint* point_of(const Curve& curve, std::uint64_t round) {
 
 std::string csv_field(const std::string& text) {
   return text.find(',') == std::string::npos ? text : '"' + text + '"';
-}
-
-// gnuplot expands nothing between single quotes. A quote is doubled; a line break is not allowed.
-std::string gnuplot_string(std::string_view text) {
-  std::string result = "'";
-  for (const char c : text) {
-    if (c == '\'') result += '\'';
-    result += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
-  }
-  return result + "'";
 }
 
 struct Layout {
@@ -189,32 +177,6 @@ std::string script(const Figure& figure, std::string_view terminal, const std::s
   return text;
 }
 
-// `ending` are the last bytes of a complete picture. They are checked because gnuplot does not notice a
-// full disk.
-void draw(const Figure& figure, const fs::path& path, std::string_view terminal, std::string_view ending) {
-  const fs::path drawing = path.string() + ".drawing";
-  std::string content;
-  std::string problem;
-  try {
-    // -d ignores the settings in the user's home. The script is /dev/stdin and not "-", because with "-"
-    // gnuplot would go on after an error.
-    const ProcessResult gnuplot = run_process({"gnuplot", "-d", "/dev/stdin"}, path.parent_path(),
-                                              script(figure, terminal, drawing.filename().string()));
-    if (gnuplot.exit_code != 0)
-      problem = fmt::format("gnuplot ended with code {}: {}", gnuplot.exit_code, one_line(gnuplot.output));
-    else if (content = read_text_file(drawing); !content.ends_with(ending))
-      problem = "gnuplot wrote half a picture; is the disk full?";
-  } catch (const DataError& error) {
-    problem = error.what();
-  }
-  std::error_code ignored;
-  fs::remove(drawing, ignored);
-  if (!problem.empty())
-    throw DataError(fmt::format("cannot draw '{}': {}; gnuplot comes with the Debian package gnuplot-nox",
-                                path.string(), problem));
-  write_file_atomically(path, content);
-}
-
 }  // namespace
 
 std::string figure_csv(const Figure& figure) {
@@ -270,8 +232,9 @@ void draw_figure(const Figure& figure, const fs::path& folder, const std::string
   assert(!figure.panels.empty());
   make_folder(folder);
   write_file_atomically(folder / (stem + ".csv"), figure_csv(figure));
-  draw(figure, folder / (stem + ".png"), "pngcairo background 'white'", "IEND\xAE\x42\x60\x82");
-  draw(figure, folder / (stem + ".svg"), "svg background 'white'", "</svg>\n\n");
+  for (const auto& [ending, format] : {std::pair(".png", kPng), std::pair(".svg", kSvg)})
+    draw_picture(folder / (stem + ending), format,
+                 [&](const std::string& output) { return script(figure, format.terminal, output); });
 }
 
 }  // namespace signvote

@@ -17,10 +17,10 @@
 #include "kernels/weight.h"
 #include "learn/dataset.h"
 #include "learn/model_names.h"
-#include "learn/parameters_file.h"
 #include "learn/partition.h"
 #include "run/attack.h"
 #include "run/schedule.h"
+#include "run/sparsity.h"
 #include "signvote/error.h"
 
 namespace signvote {
@@ -208,46 +208,40 @@ void resolve_model(TrainConfig& config) {
   config.model_file_sha256 = sha256;
 }
 
-/// Reads the file of first parameters. Such a run has no network, and nothing that is about one.
+/// A run of parameters alone has no network, and nothing that is about one or about how workers use it.
 void resolve_parameters(TrainConfig& config) {
-  if (config.engine != "grpc")
-    throw ConfigError(
-        "--parameters is for signvote server, whose workers compute gradients in a way of their own; here "
-        "give "
-        "a --model");
-  if (!config.network_option.empty())
-    throw ConfigError(
-        fmt::format("--parameters is for a model that only its workers know, so {} means nothing; leave one "
-                    "of them out",
-                    flag(config.network_option)));
-  const std::filesystem::path path = std::filesystem::absolute(config.parameters);
-  if (std::error_code unreachable; !std::filesystem::is_regular_file(path, unreachable))
-    throw ConfigError(
-        fmt::format("--parameters is '{}', which is no file; write one with numpy.save", config.parameters));
-  const std::vector<std::byte> file = read_file(path);
-  const std::string sha256 = sha256_hex(file);
-  if (!config.parameters_sha256.empty() && config.parameters_sha256 != sha256)
-    throw ConfigError(fmt::format("'{}' is not the file of this run's parameters: its SHA-256 is {}, not {}",
-                                  config.parameters, sha256, config.parameters_sha256));
-  const std::uint64_t count = read_parameters(file, path).values.size();
-  if (config.parameter_count && *config.parameter_count != count)
-    throw ConfigError(fmt::format("'{}' has {} parameters; --parameter-count is {}", config.parameters, count,
-                                  *config.parameter_count));
-  config.parameters = path.string();
-  config.parameters_sha256 = sha256;
-  config.parameter_count = count;
+  const TrainConfig fresh;
+  for (const TrainOption& option : train_options()) {
+    static constexpr std::array kNeedNetwork = {"dataset",  "data",   "model",   "partition",
+                                                "absent",   "attack", "sign_of", "sparsity",
+                                                "patience", "loss",   "context", "model_file_sha256"};
+    const std::string value = option.get(config);
+    if (std::ranges::find(kNeedNetwork, option.name) != kNeedNetwork.end() && !value.empty() &&
+        value != option.get(fresh))
+      throw ConfigError(fmt::format(
+          "{} means nothing with --parameters, where only the workers know the model", flag(option.name)));
+  }
   config.dataset.clear();
   config.model.clear();
   config.partition.clear();
-}
-
-/// Notes that a setting was given that means nothing without a network.
-TrainOption of_network(TrainOption option) {
-  option.set = [name = option.name, set = option.set](TrainConfig& config, const std::string& text) {
-    set(config, text);
-    config.network_option = name;
-  };
-  return option;
+  config.sign_of.clear();
+  config.sparsity.clear();
+  if (config.engine != "grpc")
+    throw ConfigError("--parameters is for signvote server, whose workers know the model; take a --model");
+  const std::filesystem::path path = std::filesystem::absolute(config.parameters);
+  std::error_code unreachable;
+  if (!std::filesystem::is_regular_file(path, unreachable) ||
+      (path.extension() != ".npy" && path.extension() != ".pt"))
+    throw ConfigError(
+        fmt::format("--parameters is '{}', which is no .npy or .pt file; write one with "
+                    "numpy.save, or torch.save of a state dict",
+                    config.parameters));
+  const std::string sha256 = sha256_hex(read_file(path));
+  if (!config.parameters_sha256.empty() && config.parameters_sha256 != sha256)
+    throw ConfigError(fmt::format("'{}' is not the file of this run's parameters: its SHA-256 is {}, not {}",
+                                  config.parameters, sha256, config.parameters_sha256));
+  config.parameters = path.string();
+  config.parameters_sha256 = sha256;
 }
 
 std::string toml_text(const toml::node& value) {
@@ -276,27 +270,21 @@ const std::vector<TrainOption>& train_options() {
                           fmt::join(kModelNames, ", ")),
               &C::model, true);
   model.get = [](const C& config) { return config.has_own_model() ? kModelCopy : config.model; };
-  // These fix the result too, but only where they are given: see run_id.
   TrainOption parameters =
       textual("parameters",
-              "For a server, instead of a model: a file with the first parameters of a model that only the "
-              "workers know, a .npy array or a state dict (see docs/python.md)",
-              &C::parameters, false);
+              "Instead of a model: a file of the first parameters of a model that only the workers know, a "
+              ".npy array or a state dict (see docs/python.md)",
+              &C::parameters, true);
   parameters.get = parameters_copy;
-  TrainOption parameter_count = optional_numeric<std::uint64_t>(
-      "parameter_count", "How many parameters that file must have (default: any)", &C::parameter_count, 1,
-      UINT64_MAX / 2);
-  parameter_count.fixes_result = false;
   static const std::vector<TrainOption> options = {
-      of_network(textual(
+      textual(
           "dataset",
           fmt::format("Data set: {}, or your own: a folder of .npy arrays, images or IDX files, or a .txt",
                       fmt::join(kDatasetNames, ", ")),
-          &C::dataset, true)),
-      of_network(textual(
-          "data", "Folder of the data set's files (default: the cache that 'signvote data fetch' fills)",
-          &C::data, false)),
-      of_network(model),
+          &C::dataset, true),
+      textual("data", "Folder of the data set's files (default: the cache that 'signvote data fetch' fills)",
+              &C::data, false),
+      model,
       choice("method",
              "Vote by learnt reliability (agree: learnt from how often workers agree; it: IT-signSGD, the "
              "paper's; shrink: it, learnt from all coordinates) or by plain majority (mv: signSGD-MV). To "
@@ -312,21 +300,27 @@ const std::vector<TrainOption>& train_options() {
                             &C::batch_mode, 1, 4),
       parsed("batches", "Batch sizes, e.g. 14x4,904: fourteen workers of 4, one of 904 (default: 64 each)",
              &C::batches, parse_batches),
-      of_network(textual("partition", "Who holds which samples: iid, shared, labels:K, dirichlet:A",
-                         &C::partition, true)),
-      of_network(parsed(
-          "absent", "Workers that miss rounds, e.g. 2@5-9,0@12: worker 2 misses 5 to 9, worker 0 misses 12",
-          &C::absent, parse_absences)),
-      of_network(parsed(
+      textual("partition", "Who holds which samples: iid, shared, labels:K, dirichlet:A", &C::partition,
+              true),
+      parsed("absent",
+             "Workers that miss rounds, e.g. 2@5-9,0@12: worker 2 misses 5 to 9, worker 0 misses 12",
+             &C::absent, parse_absences),
+      parsed(
           "attack",
           "For experiments, the first L workers lie: flip:L, flip:L:P (a share P of the signs), late:L:ROUND "
-          "(from that round on), zero:L, collude:L",
-          &C::attack, [](const std::string& text) { return Attack{text}; })),
+          "(from that round on), noise:L:SIGMA (noise on their gradients, 1 for as much as signal), zero:L, "
+          "collude:L",
+          &C::attack, [](const std::string& text) { return Attack{text}; }),
       parsed(
           "sign_of",
           "What workers sign: gradient, momentum:B (m = B m + (1 - B) g), or lion:B1,B2 (signs B1 m + (1 - "
           "B1) g, keeps m with B2)",
           &C::sign_of, parse_sign_of),
+      parsed(
+          "sparsity",
+          "Share K of the coordinates that a worker votes on: those with the largest magnitudes of what it "
+          "has not sent yet, or random:K",
+          &C::sparsity, [](const std::string& text) { return Sparsity{text}; }),
       numeric<std::uint64_t>("rounds", "Rounds to train", &C::rounds, 1, kMost, false),
       optional_numeric("step",
                        "How far a parameter moves in a round (delta); the most, with a schedule (default: "
@@ -348,15 +342,22 @@ const std::vector<TrainOption>& train_options() {
           "prior_rounds",
           "With shrink: how many rounds of a coordinate's own counts weigh as much as the "
           "worker's mean over all coordinates; with agree: how many rounds of agreement "
-          "weigh as much as the belief that all workers are equals (default: 10 for agree, "
+          "weigh as much as the belief that all workers are equals (default: 3 for agree, "
           "else 30)",
           &C::prior_rounds, 1, 16383),
+      optional_numeric("forget",
+                       "Share of what was learnt of the workers that is forgotten each round; more follows "
+                       "workers that change (default: 1/256 for agree, else 0)",
+                       &C::forget, 0.0, 0.5),
       numeric<std::uint64_t>("eval_every",
                              "Rounds from one test to the next; the last round is always tested",
                              &C::eval_every, 1, kMost, false),
       numeric<std::uint64_t>("save_every",
                              "Rounds from one save to the next; --resume goes on from the last one",
                              &C::save_every, 1, kMost, false),
+      numeric<std::uint64_t>(
+          "patience", "Ends the run when so many tests in a row were not better than the best, 0 for never",
+          &C::patience, 0, kMost, false),
       numeric<std::uint64_t>("seed", "Seed of all random numbers", &C::seed, 0, (1ULL << 63) - 1, true),
       numeric<std::uint32_t>("threads", "Threads, 0 for one per core; the result is the same with any number",
                              &C::threads, 0, 1024, false),
@@ -365,17 +366,15 @@ const std::vector<TrainOption>& train_options() {
                              &C::micro_batch, 1, 65536, true),
       engine,
       textual("out", "Folder of the run (default: runs/DATASET-MODEL-METHOD-seedS)", &C::out, false),
-      of_network(choice(
-          "loss", "What training makes small (default: the model's own method 'loss', else cross-entropy)",
-          &C::loss, {"cross-entropy", "mse"})),
-      of_network(optional_numeric<std::uint32_t>(
-          "context", "Bytes of a sample, if the data set is a text (default: 128)", &C::context, 1, 65536)),
-      of_network(textual("model_file_sha256", "SHA-256 that a model file must have (default: any)",
-                         &C::model_file_sha256, true)),
+      choice("loss", "What training makes small (default: the model's own method 'loss', else cross-entropy)",
+             &C::loss, {"cross-entropy", "mse"}),
+      optional_numeric<std::uint32_t>(
+          "context", "Bytes of a sample, if the data set is a text (default: 128)", &C::context, 1, 65536),
+      textual("model_file_sha256", "SHA-256 that a model file must have (default: any)",
+              &C::model_file_sha256, true),
       parameters,
       textual("parameters_sha256", "SHA-256 that the file of parameters must have (default: any)",
-              &C::parameters_sha256, false),
-      parameter_count,
+              &C::parameters_sha256, true),
   };
   return options;
 }
@@ -403,8 +402,8 @@ std::string TrainConfig::method_title() const {
   return method == "shrink" ? "IT-signSGD with shrinkage" : "IT-signSGD by agreement";
 }
 
-TallyOptions TrainConfig::tally_options(std::uint64_t parameters) const {
-  TallyOptions options{tally_method(), *workers, 0, parameters, *initial_rounds, clip, *prior_rounds, {}};
+TallyOptions TrainConfig::tally_options(std::uint64_t coordinates) const {
+  TallyOptions options{tally_method(), *workers, 0, size, *initial_rounds, clip, *prior_rounds, {}, *forget};
   const std::vector<std::uint32_t> sizes = batch_sizes();
   if (method == "oracle")  // the noise of a mean of B gradients falls with the square root of B
     for (const std::uint32_t size : sizes) options.weights.push_back(std::sqrt(size));
@@ -437,17 +436,13 @@ bool TrainConfig::has_own_model() const {
 
 std::string parameters_copy(const TrainConfig& config) {
   if (config.has_network()) return {};
-  return is_npy_name(config.parameters) ? "parameters.npy" : "parameters.pt";
+  return "parameters" + std::filesystem::path(config.parameters).extension().string();
 }
 
 std::uint64_t TrainConfig::run_id() const {
   std::string settings;
   for (const TrainOption& option : train_options())
     if (option.fixes_result) settings += option.name + "=" + option.get(*this) + "\n";
-  if (!has_network())  // only then, so that a run with a network keeps the id that it had before there were
-                       // these
-    settings +=
-        fmt::format("parameters_sha256={}\nparameter_count={}\n", parameters_sha256, *parameter_count);
   return XXH3_64bits(settings.data(), settings.size());
 }
 
@@ -465,16 +460,24 @@ void resolve(TrainConfig& config) {
   config.workers = static_cast<std::uint32_t>(sizes.size());
   if (!config.initial_rounds) config.initial_rounds = default_initial_rounds(config.tally_method());
   if (!config.prior_rounds) config.prior_rounds = default_prior_rounds(config.tally_method());
+  if (!config.forget) config.forget = default_forget(config.tally_method());
   if (!config.step) config.step = config.full_precision() ? 0.5 : 4e-4;
   const bool weighs_workers =
       config.tally_method() == Method::agree || config.tally_method() == Method::fixed;
   if (weighs_workers && *config.workers > kMostWeighed)
     throw ConfigError(fmt::format("--method {} takes up to {} workers, not {}: choose --method shrink",
                                   config.method, kMostWeighed, *config.workers));
+  try {
+    const Tally checked(config.tally_options(0));  // forget, together with the method and the initial rounds
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("--method {}: {}", config.method, error.what()));
+  }
   if (config.full_precision() && config.engine != "local")
     throw ConfigError("--method sgd is there to compare with, in one process; leave out --engine");
   if (config.full_precision() && !config.attack.empty())
     throw ConfigError("--attack is for methods that vote, which --method sgd does not");
+  if (config.full_precision() && config.sparsity != TrainConfig{}.sparsity)
+    throw ConfigError("--sparsity is for methods that vote, which --method sgd does not");
   if (config.has_network()) {
     check_partition_rule(config.partition);
     resolve_data(config);

@@ -31,8 +31,9 @@ struct TrainConfig {
   std::optional<int> batch_mode;
   std::string batches;  // e.g. "14x4,904"; see resolve
   std::string partition = "iid";
-  std::string absent;  // e.g. "2@5-9,0@12"; see absences
-  std::string attack;  // e.g. "flip:6", for experiments; see attack.h
+  std::string absent;          // e.g. "2@5-9,0@12"; see absences
+  std::string attack;          // e.g. "flip:6", for experiments; see attack.h
+  std::string sparsity = "1";  // or "0.1" or "random:0.1"; see sparsity.h
   std::uint64_t rounds = 300;
   // docs/results.md says how the defaults of these, of the step and of the method were chosen.
   std::string sign_of = "momentum:0.9";  // or "gradient" or "lion:B1,B2"; see betas
@@ -43,8 +44,10 @@ struct TrainConfig {
   std::optional<std::uint32_t> initial_rounds;  // resolve sets the method's default
   double clip = 10;
   std::optional<std::uint32_t> prior_rounds;  // likewise
+  std::optional<double> forget;               // likewise
   std::uint64_t eval_every = 25;
   std::uint64_t save_every = 50;
+  std::uint64_t patience = 0;  // tests without a better one after which the run ends; 0: never
   std::uint64_t seed = 0;
   std::uint32_t threads = 0;  // 0: one per core
   std::uint32_t micro_batch = 64;
@@ -53,11 +56,10 @@ struct TrainConfig {
   std::string loss;                      // empty: the model's own, else cross-entropy
   std::optional<std::uint32_t> context;  // bytes of a sample, if the data set is a text
   std::string model_file_sha256;         // of the TorchScript file; empty until resolved
-  // A server may train what it knows no network for. It then has no data set, model and partition.
+  // A server may train what it knows no network for. It then has no data set, model and partition, nor
+  // anything else that is about them.
   std::string parameters;         // the path of the first parameters; empty: there is a network
   std::string parameters_sha256;  // of that file; empty until resolved
-  std::optional<std::uint64_t> parameter_count;  // in that file; likewise
-  std::string network_option;  // the last setting given that is about a network; empty: none
 
   Method tally_method() const;
   /// True for plain SGD, to compare with: the step is the mean of what workers would have signed, in floats.
@@ -65,7 +67,7 @@ struct TrainConfig {
   /// The method as people call it.
   std::string method_title() const;
   /// The tally of a whole model. REQUIRES: this is resolved.
-  TallyOptions tally_options(std::uint64_t parameters) const;
+  TallyOptions tally_options(std::uint64_t coordinates) const;
   std::vector<std::uint32_t> batch_sizes() const;
   std::vector<Absence> absences() const;
   Betas betas() const;
@@ -73,7 +75,7 @@ struct TrainConfig {
   std::filesystem::path data_folder() const;
   Dataset load_data() const;
   bool has_own_model() const;
-  /// False if the run has only parameters, which its workers know how to train.
+  /// False if the run has only parameters, and its workers know how to train them.
   bool has_network() const { return parameters.empty(); }
   /// A hash of every setting that changes the result. Messages carry it, so that runs are not mixed up.
   std::uint64_t run_id() const;
@@ -83,7 +85,7 @@ struct TrainConfig {
 /// settings of workers, because a path means something on one machine only.
 inline constexpr const char* kModelCopy = "network.pt";
 
-/// The same for the file of first parameters: "parameters.npy" or "parameters.pt".
+/// The same for the file of first parameters: "parameters.npy" or "parameters.pt"; empty if there is none.
 std::string parameters_copy(const TrainConfig& config);
 
 /// One setting: its flag is --name with dashes, its key is name with underscores.
@@ -113,9 +115,8 @@ std::string write_config(const TrainConfig& config);
 std::string settings_for_workers(TrainConfig config);
 
 /// Works out what follows from other settings (the batches from the mode, the workers from the batches, the
-/// default folder, the hash of the model or parameters file) and checks what depends on several options.
-/// Throws ConfigError, also if such a file is not the one with the hash in the settings, and DataError if the
-/// file of parameters cannot be used.
+/// default folder, the hash of a model or parameters file) and checks what depends on several options. Throws
+/// ConfigError, also if such a file is not the one with the hash in the settings.
 void resolve(TrainConfig& config);
 
 /// Reads the config.toml of the run in `folder` and sets `out` to that folder. Throws ConfigError if there

@@ -6,10 +6,12 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
 
+#include "kernels/kernels.h"
 #include "learn/model_file.h"
 #include "learn/partition.h"
 #include "run/network.h"
@@ -64,7 +66,9 @@ Learner::Learner(const TrainConfig& config, const Dataset& dataset, std::vector<
       step_of_(config),
       betas_(config.betas()),
       full_precision_(config.full_precision()),
+      has_momentum_(betas_ != Betas{} || full_precision_),
       attack_(config.attack),
+      sparsity_(config.sparsity),
       seed_(config.seed),
       absences_(config.absences()),
       hosted_(hosted),
@@ -78,8 +82,8 @@ Learner::Learner(const TrainConfig& config, const Dataset& dataset, std::vector<
       ballots_(*config.workers),
       memories_(*config.workers),
       samples_(*config.workers) {
-  if (betas_ == Betas{} && !full_precision_) return;
-  for (const std::uint32_t worker : hosted_) memories_[worker].resize(replicas_.size());
+  const std::size_t parts = (has_momentum_ ? 1 : 0) + (sparsity_.keeps_unsent() ? 1 : 0);
+  for (const std::uint32_t worker : hosted_) memories_[worker].resize(parts * replicas_.size());
 }
 
 void Learner::set_memories(std::vector<std::vector<float>> memories) {
@@ -87,7 +91,7 @@ void Learner::set_memories(std::vector<std::vector<float>> memories) {
   for (const std::uint32_t worker : hosted_)
     if (memories[worker].size() != memories_[worker].size())
       throw DataError(fmt::format(
-          "the momentum of worker {} was not saved with the run, or is that of another model", worker));
+          "the memory of worker {} was not saved with the run, or is that of another model", worker));
   memories_ = std::move(memories);
 }
 
@@ -102,7 +106,13 @@ void Learner::vote(std::uint64_t round, const Vote& vote) {
   for (const std::uint32_t worker : absent) vote(worker, nullptr, {});
   const auto ready = [&](std::uint32_t worker, std::span<const float> gradient, double loss) {
     const Stopwatch stopwatch(ballot_nanoseconds_);
-    const auto bad = sign(worker, gradient);
+    std::vector<float> noisy;
+    if (attack_.adds_noise(worker)) {
+      noisy.assign(gradient.begin(), gradient.end());
+      attack_.add_noise(seed_, round, worker, noisy);
+      gradient = noisy;
+    }
+    const auto bad = sign(round, worker, gradient);
     if (!bad) {
       attack_.apply(seed_, round, worker, ballots_[worker]);
       samples_[worker] = batches_[worker];
@@ -115,10 +125,25 @@ void Learner::vote(std::uint64_t round, const Vote& vote) {
 }
 
 /// Returns the first coordinate that is NaN or infinite, if there is one.
-std::optional<std::size_t> Learner::sign(std::uint32_t worker, std::span<const float> gradient) {
-  std::vector<float>& momentum = memories_[worker];
-  return momentum.empty() ? pack(gradient, ballots_[worker])
-                          : pack(gradient, momentum, betas_, ballots_[worker]);
+std::optional<std::size_t> Learner::sign(std::uint64_t round, std::uint32_t worker,
+                                         std::span<const float> gradient) {
+  SignVector& ballot = ballots_[worker];
+  const std::span<float> memory = memories_[worker];
+  const std::span<float> momentum = memory.first(has_momentum_ ? gradient.size() : 0);
+  const std::span<float> unsent = memory.subspan(momentum.size());
+  if (unsent.empty()) {
+    const auto bad = has_momentum_ ? pack(gradient, momentum, betas_, ballot) : pack(gradient, ballot);
+    if (!bad) sparsity_.thin(seed_, round, worker, ballot);
+    return bad;
+  }
+  if (const auto bad = pack(gradient, ballot)) return bad;
+  std::vector<float> mixed(momentum.size());
+  if (has_momentum_)
+    kernels::mix(gradient.data(), momentum.data(), mixed.size(), betas_.vote, betas_.momentum, mixed.data());
+  std::ranges::transform(unsent, has_momentum_ ? std::span<const float>(mixed) : gradient, unsent.begin(),
+                         std::plus{});
+  sparsity_.send_largest(unsent, ballot);
+  return std::nullopt;
 }
 
 std::vector<std::uint32_t> Learner::absent_in(std::uint64_t round) const {
@@ -162,9 +187,9 @@ std::optional<Evaluation> Learner::test() {
   return evaluate(dataset_, replicas_, pool_, loss_);
 }
 
-void Learner::write_model(const std::filesystem::path& folder) {
+void Learner::write_model(const std::filesystem::path& stem) {
   estimate_batch_norm(dataset_, replicas_, pool_);
-  save_model(replicas_.net(0), folder / "model.pt");
+  save_model(replicas_.net(0), stem.string() + ".pt");
 }
 
 void Learner::describe(nlohmann::ordered_json& summary) const {

@@ -17,6 +17,7 @@
 #include "run/attack.h"
 #include "run/config.h"
 #include "run/schedule.h"
+#include "run/sparsity.h"
 #include "run/trainee.h"
 #include "signvote/sign_vector.h"
 
@@ -37,12 +38,12 @@ class Learner final : public Trainee {
   ThreadPool& pool() override { return pool_; }
   void vote(std::uint64_t round, const Vote& vote) override;
   void step(std::uint64_t round, const SignVector& verdict) override;
-  const std::vector<std::vector<float>>& memories() const override { return memories_; }
+  std::vector<std::vector<float>> memories() const override { return memories_; }
   std::vector<float>& memory(std::uint32_t worker) { return memories_[worker]; }
   void set_memories(std::vector<std::vector<float>> memories) override;
   double ballot_seconds() const override { return 1e-9 * static_cast<double>(ballot_nanoseconds_); }
   std::optional<Evaluation> test() override;
-  void write_model(const std::filesystem::path& folder) override;
+  void write_model(const std::filesystem::path& stem) override;
   void describe(nlohmann::ordered_json& summary) const override;
 
   /// From the next round on the worker uses this many samples. REQUIRES: not more than its share.
@@ -53,7 +54,7 @@ class Learner final : public Trainee {
   std::vector<std::uint32_t> absent_in(std::uint64_t round) const;
   void warn_of_gradient(std::uint64_t round, std::uint32_t worker, std::size_t coordinate);
 
-  std::optional<std::size_t> sign(std::uint32_t worker, std::span<const float> gradient);
+  std::optional<std::size_t> sign(std::uint64_t round, std::uint32_t worker, std::span<const float> gradient);
   void step_by_mean(const Step& step);
 
   const TrainConfig& config_;
@@ -61,7 +62,9 @@ class Learner final : public Trainee {
   Schedule step_of_;
   Betas betas_;
   bool full_precision_;
+  bool has_momentum_;
   Attack attack_;
+  Sparsity sparsity_;
   std::uint64_t seed_;
   std::vector<Absence> absences_;
   std::vector<std::uint32_t> hosted_;

@@ -11,8 +11,9 @@
 #include "learn/evaluate.h"
 #include "learn/model_file.h"
 #include "learn/models.h"
+#include "learn/parameters_file.h"
+#include "run/bare_parameters.h"
 #include "run/network.h"
-#include "run/numbers.h"
 #include "run/schedule.h"
 #include "signvote/error.h"
 
@@ -38,10 +39,10 @@ ModelFile write_past_model(const TrainConfig& config, const fs::path& folder,
   const std::vector<float> parameters = journal.model(file.round, Schedule(config));
   file.model_sha256 = sha256_hex(std::as_bytes(std::span(parameters)));
   if (!config.has_network()) {
-    Numbers numbers(config);
-    check_size(folder, parameters.size(), numbers.parameters().size());
-    std::ranges::copy(parameters, numbers.parameters().begin());
-    numbers.save(out);
+    ParametersFile kept = load_parameters(config);
+    check_size(folder, parameters.size(), kept.values.size());
+    kept.values = parameters;
+    save_parameters(kept, out);
     return file;
   }
   const Dataset dataset = config.load_data();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -23,6 +24,20 @@ double bits_per_parameter(std::uint64_t bytes, std::uint64_t messages, std::size
   return 8.0 * static_cast<double>(bytes) / static_cast<double>(messages) / static_cast<double>(parameters);
 }
 
+/// A row of metrics.jsonl. A loss that is no number is null there.
+BestTest test_of(const nlohmann::json& row) {
+  BestTest test;
+  test.round = row.at("round");
+  if (const auto found = row.find("test_accuracy"); found != row.end() && found->is_number())
+    test.accuracy = found->get<double>();
+  const auto loss = row.find("test_loss");
+  test.loss =
+      loss != row.end() && loss->is_number() ? loss->get<double>() : std::numeric_limits<double>::infinity();
+  if (const auto found = row.find("model_sha256"); found != row.end() && found->is_string())
+    test.model_sha256 = *found;
+  return test;
+}
+
 std::uint64_t sum(const std::vector<std::uint64_t>& numbers) {
   return std::reduce(numbers.begin(), numbers.end());
 }
@@ -38,25 +53,42 @@ std::vector<double> mean_batches(const RunProgress& progress) {
 
 }  // namespace
 
+bool BestTest::add(const BestTest& test) {
+  const bool better = accuracy && test.accuracy ? *test.accuracy > *accuracy : test.loss < loss;
+  if (round != 0 && !better) {
+    ++tests_since;
+    return false;
+  }
+  *this = test;
+  return true;
+}
+
 MetricsRows rows_until(const fs::path& file, std::uint64_t round) {
   MetricsRows rows;
   if (!fs::exists(file)) return rows;
   const std::string text = read_text_file(file);
+  BestTest best;  // also of the rows that are left out
+  bool left_out = false;
   for (std::size_t line = 1, begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos;
-       ++line) {
+       ++line, begin = end + 1) {
     const auto row = nlohmann::json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
                                            text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
-    const auto found = row.is_object() ? row.find("round") : row.end();
-    if (!row.is_object() || found == row.end() || !found->is_number_unsigned())
+    if (!row.is_object() || !row.contains("round") || !row["round"].is_number_unsigned()) {
+      if (left_out) break;
       throw DataError(
           fmt::format("'{}' is damaged in line {}: it is not a row of metrics; mend the line, or "
                       "delete it, and start again",
                       file.string(), line));
-    const auto of = found->get<std::uint64_t>();
-    if (of > round) break;
-    begin = rows.bytes = end + 1;
-    rows.last_is_wanted = of == round;
+    }
+    const BestTest test = test_of(row);
+    best.add(test);
+    left_out = left_out || test.round > round;
+    if (left_out) continue;
+    rows.best.add(test);
+    rows.bytes = end + 1;
+    rows.last_is_wanted = test.round == round;
   }
+  if (best.round != rows.best.round) rows.best = {};
   return rows;
 }
 
@@ -65,6 +97,7 @@ Record::Record(const TrainConfig& config, Trainee& trainee, std::uint64_t rounds
       trainee_(trainee),
       folder_(config.out),
       rows_(rows_until(folder_ / "metrics.jsonl", rounds)),
+      best_(fs::exists(folder_ / kBestModel) ? rows_.best : BestTest{}),
       metrics_(folder_ / "metrics.jsonl", rows_.bytes) {}
 
 void Record::test(const RunProgress& progress, double train_loss) {
@@ -80,11 +113,14 @@ void Record::test(const RunProgress& progress, double train_loss) {
       bits_per_parameter(sent.ballot_bytes, sent.ballots, size, config_.full_precision());
   row["bits_per_parameter_down"] =
       bits_per_parameter(sent.verdict_bytes, sent.verdicts, size, config_.full_precision());
+  row["model_sha256"] = sha256_hex(std::as_bytes(trainee_.parameters()));
   row["seconds"] = progress.seconds;
+  // Before the row: a best.pt that no row speaks of is written again, when the run goes on.
+  if (tested_ && best_.add(test_of(row))) trainee_.write_model(folder_ / "best");
   metrics_.append(row.dump());
 }
 
-void Record::write_model() { trainee_.write_model(folder_); }
+void Record::write_model() { trainee_.write_model(folder_ / "model"); }
 
 void Record::write_summary(const RunProgress& progress, const Tally& tally,
                            const std::vector<std::int64_t>& total_half_errors,
@@ -109,6 +145,14 @@ void Record::write_summary(const RunProgress& progress, const Tally& tally,
   if (accuracy()) result["test_accuracy"] = *accuracy();
   if (tested_) result["test_loss"] = tested_->loss;
   result["model_sha256"] = sha256_hex(std::as_bytes(trainee_.parameters()));
+  if (best_.round != 0) {
+    nlohmann::ordered_json best = {{"round", best_.round}};
+    if (best_.accuracy) best["test_accuracy"] = *best_.accuracy;
+    best["test_loss"] = best_.loss;
+    best["model_sha256"] = best_.model_sha256;
+    best["file"] = kBestModel;
+    result["best"] = best;
+  }
   result["bits_per_parameter_up"] =
       bits_per_parameter(sent.ballot_bytes, sent.ballots, size, config_.full_precision());
   result["bits_per_parameter_down"] =
@@ -140,6 +184,17 @@ nlohmann::json read_summary(const fs::path& folder) {
   }
 }
 
+/// A line on the best model, if it is not the last one.
+std::string format_best(const nlohmann::json& summary) {
+  const auto best = summary.find("best");
+  if (best == summary.end() || best->at("round") == summary.at("rounds")) return "";
+  return fmt::format("best            {} in round {} ({})\n",
+                     best->contains("test_accuracy")
+                         ? fmt::format("{:.2f} %", 100 * best->at("test_accuracy").get<double>())
+                         : fmt::format("{:.4g}", best->at("test_loss").get<double>()),
+                     best->at("round").get<std::uint64_t>(), best->at("file").get<std::string>());
+}
+
 std::string format_summary(const nlohmann::json& summary) {
   std::string tested;
   if (summary.contains("test_accuracy"))
@@ -147,9 +202,9 @@ std::string format_summary(const nlohmann::json& summary) {
   else if (summary.contains("test_loss"))
     tested = fmt::format("test loss       {:.4g}\n", summary.at("test_loss").get<double>());
   return fmt::format(
-      "{}bits/parameter  {:.3f} up, {:.3f} down\nsamples/second  {:.0f}\n"
+      "{}{}bits/parameter  {:.3f} up, {:.3f} down\nsamples/second  {:.0f}\n"
       "model sha256    {}\n",
-      tested, summary.at("bits_per_parameter_up").get<double>(),
+      tested, format_best(summary), summary.at("bits_per_parameter_up").get<double>(),
       summary.at("bits_per_parameter_down").get<double>(), summary.at("samples_per_second").get<double>(),
       summary.at("model_sha256").get<std::string>());
 }

@@ -1,4 +1,5 @@
-// The files that a run writes for its user: metrics.jsonl as it goes, the model and summary.json at its end.
+// The files that a run writes for its user: metrics.jsonl and best.pt as it goes, the model and summary.json
+// at its end.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +18,26 @@
 
 namespace signvote {
 
+/// The file of the best model.
+inline constexpr const char* kBestModel = "best.pt";
+
+/// The best test of a run: the highest accuracy, or the lowest loss where there is no accuracy.
+struct BestTest {
+  std::uint64_t round = 0;  // 0: there is none yet
+  std::optional<double> accuracy;
+  double loss = 0;
+  std::string model_sha256;
+  std::uint64_t tests_since = 0;
+
+  /// Takes the next test. Returns true if it is the best so far; of equals the first is.
+  bool add(const BestTest& test);
+};
+
 /// The rows of a metrics.jsonl up to some round.
 struct MetricsRows {
   std::size_t bytes = 0;
   bool last_is_wanted = false;  // the last of these rows is of that round
+  BestTest best{};              // none, if a row that is left out is better: best.pt may be of that one
 };
 /// Ignores a last line without a newline, which a crash leaves. Throws DataError that names the line if any
 /// other is damaged.
@@ -35,8 +52,8 @@ class Record {
   /// True if metrics.jsonl had a row of round `rounds`.
   bool tested() const { return rows_.last_is_wanted; }
 
-  /// Tests the model, if it can be tested, and adds a row. `train_loss` is the mean over the last round's
-  /// samples.
+  /// Tests the model, if it can be tested, and adds a row. Writes best.pt if this is the best test so far.
+  /// `train_loss` is the mean over the last round's samples.
   void test(const RunProgress& progress, double train_loss);
 
   /// The accuracy in the last test, if there was one and y is a class.
@@ -45,6 +62,9 @@ class Record {
   std::optional<double> shown_test_loss() const {
     return tested_ && !accuracy() ? std::optional(tested_->loss) : std::nullopt;
   }
+
+  /// The tests since the best one.
+  std::uint64_t tests_since_best() const { return best_.tests_since; }
 
   /// When this returns, metrics.jsonl is on the disk.
   void sync() { metrics_.sync(); }
@@ -61,6 +81,7 @@ class Record {
   Trainee& trainee_;
   std::filesystem::path folder_;
   MetricsRows rows_;
+  BestTest best_;
   LineLog metrics_;
   std::optional<Evaluation> tested_;  // the last test
 };

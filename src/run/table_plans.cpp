@@ -19,8 +19,8 @@ NamedSettings method_settings(const std::string& name) {
   resolve(config);
   std::string toml;
   for (const TrainOption& option : train_options())
-    for (const char* own :
-         {"method", "sign_of", "step", "step_schedule", "warmup_rounds", "initial_rounds", "prior_rounds"})
+    for (const char* own : {"method", "sign_of", "step", "step_schedule", "warmup_rounds", "initial_rounds",
+                            "prior_rounds", "forget"})
       if (option.name == own)
         toml += fmt::format(fmt::runtime(option.text ? "{} = '{}'\n" : "{} = {}\n"), own, option.get(config));
   return {name, toml};
@@ -52,10 +52,20 @@ const std::vector<TablePlan>& table_plans() {
        {{"no attack", ""},
         {"flip:6", "attack = 'flip:6'"},
         {"late:3:100", "attack = 'late:3:100'"},
+        {"noise:6:1", "attack = 'noise:6:1'"},
+        {"noise:6:10", "attack = 'noise:6:10'"},
         {"zero:6", "attack = 'zero:6'"},
         {"collude:3", "attack = 'collude:3'"},
         {"collude:5", "attack = 'collude:5'"},
         {"collude:7", "attack = 'collude:7'"}},
+       {method_settings("mv"), method_settings("agree")}},
+      {"sparse",
+       "Workers that vote on a share of the coordinates, mode 4",
+       "rounds = 400\nbatch_mode = 4",
+       {{"dense", ""},
+        {"top 0.1", "sparsity = '0.1'"},
+        {"top 0.01", "sparsity = '0.01'"},
+        {"random 0.1", "sparsity = 'random:0.1'"}},
        {method_settings("mv"), method_settings("agree")}},
       {"noniid",
        "Workers with different classes",

@@ -13,9 +13,10 @@
 #include "base/files.h"
 #include "engine/checkpoint.h"
 #include "engine/local/local_engine.h"
+#include "run/bare_parameters.h"
 #include "run/learner.h"
+#include "run/loss_watch.h"
 #include "run/network.h"
-#include "run/numbers.h"
 #include "run/record.h"
 #include "run/schedule.h"
 #include "signvote/error.h"
@@ -73,12 +74,15 @@ class Run {
     if (record_ && progress_.rounds > 0 && due_for_test() && !record_->tested()) test();
     const std::uint64_t last = std::min(config_.rounds, hooks_.pause_after);
     bool stopped = stops_alone();
-    while (progress_.rounds < last && !stopped) {
+    bool is_enough = out_of_patience();
+    while (progress_.rounds < last && !stopped && !is_enough) {
       const bool decided = round(stopped);
       const bool tests = decided && due_for_test();
       if (tests && record_) timed("evaluate", [&] { test(); });
+      if (tests) is_enough = out_of_patience();
       stopped = stopped || stops_alone();
-      if (progress_.rounds % config_.save_every == 0 || progress_.rounds == last || stopped) save();
+      if (progress_.rounds % config_.save_every == 0 || progress_.rounds == last || stopped || is_enough)
+        save();
       if (decided && record_ && hooks_.progress)
         hooks_.progress({{},
                          progress_.rounds,
@@ -88,7 +92,11 @@ class Run {
                          tests,
                          record_->shown_test_loss()});
     }
-    const bool finished = progress_.rounds == config_.rounds;
+    const bool finished = progress_.rounds == config_.rounds || is_enough;
+    if (is_enough && record_ && hooks_.warn)
+      hooks_.warn(
+          fmt::format("ends after round {} of {}, because the last {} tests were not better than the best",
+                      progress_.rounds, config_.rounds, record_->tests_since_best()));
     if (record_ && (finished || stopped)) record_->write_model();
     if (finished) {
       const std::vector<std::int64_t> totals = engine_->total_half_errors();
@@ -115,6 +123,8 @@ class Run {
     if (outcome.present == 0) on_all_ranks(group_, [this] { throw_diverged(); });
     timed("step", [&] { take(outcome); });
 
+    if (const auto warning = loss_watch_.add(progress_.rounds, loss_); warning && record_ && hooks_.warn)
+      hooks_.warn(*warning);
     verdict_seconds_ += seconds_since(gradients_done);
     training_seconds_ += seconds_since(start);
     return true;
@@ -145,6 +155,14 @@ class Run {
 
   bool due_for_test() const {
     return progress_.rounds % config_.eval_every == 0 || progress_.rounds == config_.rounds;
+  }
+
+  /// True if the run ends before its last round, because its tests have not become better for so long. Only
+  /// the leader knows them; all processes call this after the same rounds.
+  bool out_of_patience() const {
+    if (config_.patience == 0) return false;
+    return !group_.of_leader(record_ && record_->tests_since_best() >= config_.patience ? "ends" : "")
+                .empty();
   }
 
   /// True if this process may stop without a round. Several processes must agree on a stop, which they do
@@ -216,6 +234,7 @@ class Run {
 
   RunProgress progress_;  // its times and traffic are those of earlier processes
   double loss_ = 0;       // the mean loss of the last round
+  LossWatch loss_watch_;
   // The times of this process.
   Clock::time_point start_ = Clock::now();
   double training_seconds_ = 0;
@@ -243,7 +262,8 @@ void create_run(const TrainConfig& config) {
   const fs::path folder = config.out;
   make_folder(folder);
   const FolderLock lock(folder);  // before looking, because two may begin here at once
-  for (const char* file : {"config.toml", "metrics.jsonl", "checkpoint.bin", "model.pt", "summary.json"})
+  for (const char* file :
+       {"config.toml", "metrics.jsonl", "checkpoint.bin", "best.pt", "model.pt", "summary.json"})
     if (fs::exists(folder / file))
       throw ConfigError(
           fmt::format("'{0}' holds a run already; go on with it by --resume '{0}', or choose another --out",
@@ -279,6 +299,7 @@ void fork_run(const fs::path& from, const TrainConfig& config) {
   state->run_id = config.run_id();
   create_run(config);
   write_file_atomically(fs::path(config.out) / "metrics.jsonl", read_text_file(from / "metrics.jsonl"));
+  if (fs::exists(from / kBestModel)) fs::copy_file(from / kBestModel, fs::path(config.out) / kBestModel);
   save_memories(*state, config.out);
   save_checkpoint(std::move(*state), tally, config.out);
 }

@@ -123,19 +123,19 @@ class Worker {
                     share, run.rounds));
   }
 
-  /// Goes on with the momentum that an earlier process of this worker left, if there is one.
+  /// Goes on with the memory that an earlier process of this worker left, if there is one.
   void remember(const JoinedRun& run) {
     std::vector<float>& memory = learner_->memory(worker_);
     if (memory.empty()) return;
     if (options_.state.empty()) return;
     kept_.emplace(options_.state, run.run_id, worker_);
-    static_cast<void>(kept_->load(last_, memory));
+    static_cast<void>(kept_->load(learner_->parameters().size(), last_, memory));
   }
 
-  /// Says so where the momentum begins anew in the middle of a run: there is none, or the server's run has
-  /// gone back, or was begun anew with the same settings, and the momentum is of rounds that are still to
+  /// Says so where the memory begins anew in the middle of a run: there is none, or the server's run has
+  /// gone back, or was begun anew with the same settings, and the memory is of rounds that are still to
   /// come.
-  void check_momentum() {
+  void check_memory() {
     std::vector<float>& memory = learner_->memory(worker_);
     const bool from_the_future = last_ && last_->round > session_.round();
     if (from_the_future) {
@@ -144,16 +144,16 @@ class Worker {
     }
     if (memory.empty() || last_ || votes_ > 0) return;
     if (from_the_future || session_.round() > 0)
-      say(fmt::format("worker {}: begins its momentum anew in round {}; {}", worker_, session_.round() + 1,
+      say(fmt::format("worker {}: begins its memory anew in round {}; {}", worker_, session_.round() + 1,
                       from_the_future ? "what it kept is of later rounds"
                                       : "that of an earlier process is kept with --state DIR"));
   }
 
   void vote() {
-    check_momentum();
+    check_memory();
     ++votes_;
     if (last_ && last_->round == session_.round()) {
-      // Asked again, because the session was lost. A second gradient would move the momentum twice.
+      // Asked again, because the session was lost. A second gradient would move the memory twice.
       session_.vote(last_->ballot, last_->loss.samples, last_->loss.loss);
       return;
     }

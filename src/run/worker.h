@@ -16,7 +16,7 @@ struct WorkerOptions {
   WorkerSessionOptions session;        // its log is hooks.warn
   std::string data;                    // the data set's folder or text; empty: the cache
   std::string model;                   // the model file, if the server's run trains one
-  std::string state;                   // folder in which its momentum is kept; empty: nowhere
+  std::string state;                   // folder in which its memory is kept; empty: nowhere
   std::uint32_t threads = 0;           // 0: one per core
   std::optional<std::uint32_t> batch;  // samples a round; none: what the run's settings say
   double round_seconds = 0;            // if > 0: use the batch that takes this long, found by measuring

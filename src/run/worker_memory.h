@@ -1,6 +1,7 @@
-// What a worker of a server keeps on its own disk, so that it goes on exactly after a kill: its momentum and
-// its last ballot. It is written before the ballot is sent. So whichever round the server opens next, the
-// worker either has voted in it and says the same again, or has not and votes with the momentum it had.
+// What a worker of a server keeps on its own disk, so that it goes on exactly after a kill: its memory
+// (Learner::memories) and its last ballot. It is written before the ballot is sent. So whichever round the
+// server opens next, the worker either has voted in it and says the same again, or has not and votes with the
+// memory it had.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +28,12 @@ class WorkerMemory {
   WorkerMemory(const std::filesystem::path& folder, std::uint64_t run_id, std::uint32_t worker);
 
   /// Replaces the file as a whole.
-  void save(const LastVote& vote, const std::vector<float>& momentum) const;
+  void save(const LastVote& vote, const std::vector<float>& memory) const;
 
   /// Returns false if nothing was saved. Throws ConfigError if it was another run or worker, and DataError
-  /// if it is damaged or of another model than `momentum` is.
-  [[nodiscard]] bool load(std::optional<LastVote>& vote, std::vector<float>& momentum) const;
+  /// if it is damaged or of another model than these `parameters` and `memory` are.
+  [[nodiscard]] bool load(std::uint64_t parameters, std::optional<LastVote>& vote,
+                          std::vector<float>& memory) const;
 
  private:
   std::filesystem::path file_;

@@ -7,7 +7,6 @@
 namespace signvote {
 namespace {
 
-constexpr std::int64_t kForget = 256;  // rounds
 constexpr std::int64_t kRound = 65536;
 constexpr int kSweeps = 50;
 
@@ -15,14 +14,21 @@ std::size_t pair_at(std::size_t i, std::size_t j) {
   return 2 * (std::max(i, j) * (std::max(i, j) - 1) / 2 + std::min(i, j));
 }
 
+/// number * share / kShare, rounded toward zero, without a product that might not fit.
+std::int64_t part_of(std::int64_t number, std::int64_t share) {
+  constexpr std::int64_t kWhole = Agreement::kShare;
+  return number / kWhole * share + number % kWhole * share / kWhole;
+}
+
 }  // namespace
 
-Agreement::Agreement(std::uint32_t workers) : workers_(workers), state_(numbers(workers) + 1) {}
+Agreement::Agreement(std::uint32_t workers, std::int64_t forget)
+    : workers_(workers), forget_(forget), state_(numbers(workers) + 1) {}
 
 void Agreement::add(std::span<const std::int64_t> round) {
   assert(round.size() + 1 == state_.size());
-  for (std::size_t i = 0; i < round.size(); ++i) state_[i] += round[i] - state_[i] / kForget;
-  state_.back() += kRound - state_.back() / kForget;
+  for (std::size_t i = 0; i < round.size(); ++i) state_[i] += round[i] - part_of(state_[i], forget_);
+  state_.back() += kRound - part_of(state_.back(), forget_);
 }
 
 void Agreement::forget(std::uint32_t worker) {

@@ -20,13 +20,15 @@ namespace signvote {
 
 class Agreement {
  public:
-  explicit Agreement(std::uint32_t workers);
+  /// `forget` is what it forgets each round, in 1/kShare.
+  static constexpr std::int64_t kShare = 65536;
+  Agreement(std::uint32_t workers, std::int64_t forget);
 
   /// How many numbers a round has: for each pair i > j, at 2 * (i * (i - 1) / 2 + j), on how many coordinates
   /// both voted and the sum of Y_i * Y_j over them.
   static std::size_t numbers(std::uint32_t workers) { return std::size_t{workers} * (workers - 1); }
 
-  /// Forgets a 256th of what it knows, and adds a round.
+  /// Forgets its share of what it knows, and adds a round.
   void add(std::span<const std::int64_t> round);
 
   /// Drops all that is known of a worker.
@@ -48,6 +50,7 @@ class Agreement {
   static constexpr double kMost = 0.999;
 
   std::uint32_t workers_;
+  std::int64_t forget_;
   std::vector<std::int64_t> state_;  // the pairs' numbers, and last the rounds, in 1/65536
 };
 

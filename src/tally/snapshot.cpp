@@ -19,7 +19,7 @@ namespace {
 /// worker), and XXH3 (u64) of all before it. Everything is little-endian, as the machines are.
 struct SnapshotHeader {
   std::uint32_t magic = 0x59544756;  // "VGTY"
-  std::uint32_t version = 4;         // 1 was for other weights, 2 without prior_rounds, 3 without sums
+  std::uint32_t version = 5;         // 1 was for other weights, without: 2 prior_rounds, 3 sums, 4 forget
   std::uint32_t method = 0;
   std::uint32_t workers = 0;
   std::uint64_t begin = 0;
@@ -30,10 +30,11 @@ struct SnapshotHeader {
   double clip = 0;
   std::uint32_t prior_rounds = 0;
   std::uint32_t sums = 0;  // numbers known of the whole model
+  double forget = 0;
 
   std::uint64_t size() const { return end - begin; }
 };
-static_assert(sizeof(SnapshotHeader) == 64);
+static_assert(sizeof(SnapshotHeader) == 72);
 
 /// A snapshot that was checked by itself, not yet against the others.
 struct Part {
@@ -60,10 +61,11 @@ Part read_part(std::span<const std::byte> bytes, const TallyOptions& options) {
                                 header.version, SnapshotHeader{}.version));
   if (header.method != static_cast<std::uint32_t>(options.method) || header.workers != options.workers ||
       header.initial_rounds != options.initial_rounds || header.clip != options.clip ||
-      header.prior_rounds != options.prior_rounds)
+      header.prior_rounds != options.prior_rounds ||
+      header.forget != options.forget.value_or(default_forget(options.method)))
     throw DataError(
-        "the snapshot is of a tally with other options (method, workers, initial rounds, clip or prior "
-        "rounds)");
+        "the snapshot is of a tally with other options (method, workers, initial rounds, clip, prior rounds "
+        "or forget)");
   const std::size_t rounds_bytes = header.workers * sizeof(std::uint32_t);
   const std::size_t whole_bytes = header.sums * sizeof(std::int64_t);
   const std::size_t around = sizeof(header) + rounds_bytes + whole_bytes + sizeof(std::uint64_t);
@@ -142,6 +144,7 @@ std::vector<std::byte> Tally::snapshot() const {
   header.weighted = weighted_ ? 1 : 0;
   header.clip = options_.clip;
   header.prior_rounds = options_.prior_rounds;
+  header.forget = forget_share();
   std::vector<std::int64_t> whole = agreement_;
   whole.insert(whole.end(), sums_.begin(), sums_.end());
   header.sums = static_cast<std::uint32_t>(whole.size());

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cassert>
 #include <cmath>
+#include <cstdlib>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -47,6 +49,7 @@ Tally::Tally(const TallyOptions& options, ParallelFor parallel_for)
     throw ConfigError(fmt::format("prior-rounds is {}; it must be between 1 and {}", options.prior_rounds,
                                   kMostPriorRounds));
   check_workers(options.workers);
+  check_forget();
   if (options.method == Method::fixed &&
       (options.weights.size() != options.workers || !std::ranges::all_of(options.weights, is_weight)))
     throw ConfigError("the method fixed needs a finite weight for each worker");
@@ -70,6 +73,27 @@ void Tally::check_workers(std::uint32_t workers) const {
     throw ConfigError(fmt::format("the method {} takes up to {} workers, not {}: choose shrink",
                                   options_.method == Method::agree ? "agree" : "fixed", kMostWeighed,
                                   workers));
+}
+
+void Tally::check_forget() const {
+  const double forget = forget_share();
+  if (forget == 0) return;
+  if (!(forget >= kLeastForget && forget <= kMostForget))
+    throw ConfigError(
+        fmt::format("forget is {}; it must be 0, or between {} and {}", forget, kLeastForget, kMostForget));
+  if (counts() && full_rounds() / 2 < options_.initial_rounds)
+    throw ConfigError(
+        fmt::format("forget is {}, so that a worker's rounds are halved to {}, less than the {} "
+                    "initial-rounds it needs to "
+                    "have a say; take less of one of them",
+                    forget, full_rounds() / 2, options_.initial_rounds));
+}
+
+/// A worker's counts and rounds are halved when it has so many rounds.
+std::uint32_t Tally::full_rounds() const {
+  if (!counts() || forget_share() == 0) return kFullRounds;
+  constexpr double kLn2 = 0.693147180559945309;
+  return std::min(kFullRounds, 2 * static_cast<std::uint32_t>(std::floor(kLn2 / forget_share() + 0.5)));
 }
 
 void Tally::for_ranges(const auto& body) const {
@@ -189,7 +213,8 @@ void Tally::compare(std::span<const std::uint32_t> present,
 
 /// With the last round.
 Agreement Tally::agreement() const {
-  Agreement result(options_.workers);
+  const double share = forget_share() * static_cast<double>(Agreement::kShare);
+  Agreement result(options_.workers, static_cast<std::int64_t>(std::floor(share + 0.5)));
   result.set_state(agreement_);
   if (!sums_.empty()) result.add(sums_);
   return result;
@@ -208,6 +233,45 @@ std::vector<double> Tally::worker_weights() const {
   return weights;
 }
 
+Tally::MeanWeight Tally::mean_weight(std::uint32_t worker) const {
+  assert(worker < options_.workers);
+  if (options_.method == Method::mv) return {1, 1};
+  if (weighs_workers()) {
+    const double weight = worker_weights()[worker];
+    return {weight, std::abs(weight)};
+  }
+  assert(rounds_of_[worker] > 0);
+  const bool shrinks = options_.method == Method::shrink;
+  const std::int16_t clip = clip_units(options_.clip);
+  const float more = prior(worker);
+  const float twice_rounds =
+      2.0F * static_cast<float>(rounds_of_[worker] + (shrinks ? options_.prior_rounds : 0));
+  std::int64_t sum = 0;
+  std::int64_t magnitudes = 0;
+  for (const std::uint16_t count : half_errors(worker)) {
+    const std::int16_t units = weight(count, more, twice_rounds, clip);
+    sum += units;
+    magnitudes += std::abs(units);
+  }
+  const double unit = kNatsPerUnit / std::max<double>(1, static_cast<double>(size()));
+  return {static_cast<double>(sum) * unit, static_cast<double>(magnitudes) * unit};
+}
+
+std::vector<double> Tally::agreement_shares() const {
+  if (options_.method != Method::agree) return {};
+  const Agreement known = agreement();
+  const std::size_t n = options_.workers;
+  std::vector<double> shares(n * n, std::numeric_limits<double>::quiet_NaN());
+  const std::span<const std::int64_t> pairs = known.state();
+  for (std::size_t i = 1, at = 0; i < n; ++i)
+    for (std::size_t j = 0; j < i; ++j, at += 2) {
+      if (pairs[at] == 0) continue;
+      const double mean = static_cast<double>(pairs[at + 1]) / static_cast<double>(pairs[at]);
+      shares[i * n + j] = shares[j * n + i] = (1 + mean) / 2;
+    }
+  return shares;
+}
+
 /// In a unit so small that sixteen bits just hold their sum.
 std::vector<std::int16_t> Tally::integer_weights(std::span<const std::uint32_t> voters) const {
   const std::vector<double> weights = worker_weights();
@@ -221,7 +285,7 @@ std::vector<std::int16_t> Tally::integer_weights(std::span<const std::uint32_t> 
 }
 
 void Tally::halve_if_full(std::uint32_t worker) {
-  if (rounds_of_[worker] < kFullRounds) return;
+  if (rounds_of_[worker] < full_rounds()) return;
   // Rounds are rounded up and counts down, so that no count exceeds twice the rounds.
   rounds_of_[worker] -= rounds_of_[worker] / 2;
   if (counts())

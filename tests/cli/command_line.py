@@ -20,7 +20,7 @@ from scratch import SCRATCH
 from waiting import TIMEOUT
 
 SIGNVOTE = os.environ.get("SIGNVOTE", str(pathlib.Path(__file__).parents[2] / "build/signvote"))
-FILES = {"config.toml", "metrics.jsonl", "checkpoint.bin", "model.pt", "summary.json"}
+FILES = {"config.toml", "metrics.jsonl", "checkpoint.bin", "best.pt", "model.pt", "summary.json"}
 # The only values that may differ from one run to its repetition.
 TIMING = {"seconds", "samples_per_second", "outside_gradients_share"}
 

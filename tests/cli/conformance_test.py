@@ -107,6 +107,7 @@ class Conformance(Case):
         self.assertEqual(essence([summary(out)]), essence([summary(expected)]))
         self.assertEqual(essence(metrics(out)), essence(metrics(expected)))
         self.assertEqual((out / "model.pt").read_bytes(), (expected / "model.pt").read_bytes())
+        self.assertEqual((out / "best.pt").read_bytes(), (expected / "best.pt").read_bytes())
 
     def test_it_gives_the_same_bytes_on_all_engines(self):
         expected = self.local(UNEQUAL)
@@ -130,6 +131,24 @@ class Conformance(Case):
         self.assert_same(self.mpi(settings, 2), expected)
         self.assert_same(self.grpc(settings), expected)
 
+    def test_sparse_ballots_give_the_same_bytes_on_all_engines(self):
+        """Workers remember what they did not send, over a resume with other ranks too; and two are noisy."""
+        settings = {**UNEQUAL, "method": "agree", "sparsity": "0.1", "attack": "noise:2:1"}
+        expected = self.local(settings)
+        self.assertLess(summary(expected)["bits_per_parameter_up"], 0.7)
+        self.assert_same(self.mpi(settings, 3), expected)
+        self.assert_same(self.grpc(settings), expected)
+        out = self.mpi({**settings, "rounds": 5}, 3, "chain")
+        self.succeed("train", "--resume", out, "--rounds", 9, "--engine", "local")
+        self.mpi(settings, 2, resume=out)
+        self.assertEqual(summary(out)["model_sha256"], summary(expected)["model_sha256"])
+
+    def test_ballots_that_are_thinned_at_random_give_the_same_bytes_on_all_engines(self):
+        settings = {**UNEQUAL, "method": "mv", "rounds": 6, "sign_of": "gradient", "sparsity": "random:0.1"}
+        expected = self.local(settings)
+        self.assert_same(self.mpi(settings, 2), expected)
+        self.assert_same(self.grpc(settings), expected)
+
     def test_agree_gives_the_same_bytes_on_all_engines(self):
         """All defaults, but for so few rounds; and a run that goes on with other ranks."""
         settings = {**UNEQUAL, "method": "agree", "prior_rounds": 2}
@@ -139,6 +158,13 @@ class Conformance(Case):
         self.assertNotEqual(
             summary(expected)["model_sha256"], summary(self.local({**settings, "method": "mv"}, "mv"))["model_sha256"]
         )
+
+    def test_a_run_that_ends_early_does_so_on_all_engines(self):
+        settings = {**UNEQUAL, "rounds": 40, "eval_every": 1, "patience": 2, "step": 0.02, "absent": ""}
+        expected = self.local(settings)
+        self.assertLess(summary(expected)["rounds"], 40)
+        self.assert_same(self.mpi(settings, 3), expected)
+        self.assert_same(self.grpc(settings), expected)
 
     def test_given_weights_give_the_same_bytes_on_all_engines(self):
         settings = {**UNEQUAL, "method": "oracle", "rounds": 3}

@@ -26,6 +26,7 @@ OPTIONS = {
     "warmup_rounds": 2,
     "weight_decay": 0.1,
     "sign_of": "momentum:0.9",
+    "sparsity": "0.2",
 }
 
 
@@ -50,7 +51,8 @@ class Interrupted(Case):
         self.assertEqual(without_timing(summary(out)), without_timing(summary(expected)))
         self.assertEqual(without_timing(metrics(out)), without_timing(metrics(expected)))
         self.assertEqual(config(out), config(expected))
-        self.assertEqual((out / "model.pt").read_bytes(), (expected / "model.pt").read_bytes())
+        for model in ("model.pt", "best.pt"):
+            self.assertEqual((out / model).read_bytes(), (expected / model).read_bytes())
 
     def wait_for_lines(self, process, count):
         """Lets the run get `count` lines of progress further."""

@@ -1,6 +1,7 @@
 """signvote train: its run folder, the same bytes whatever the threads, and what it shows meanwhile."""
 
 import fcntl
+import json
 import os
 import pty
 import re
@@ -8,7 +9,7 @@ import struct
 import subprocess
 import termios
 
-from command_line import ENVIRONMENT, FILES, PAPER, SIGNVOTE, Case, config, flags, main, metrics, run, small, summary
+from command_line import ENVIRONMENT, FILES, PAPER, SIGNVOTE, Case, config, flags, main, metrics, run, small, summary, without_timing
 from generated_data import cifar10, mnist
 from waiting import TIMEOUT
 
@@ -26,7 +27,7 @@ class Defaults(Case):
                 "initial_rounds": 5,
             },
         )
-        self.assertEqual(config(out)["prior_rounds"], 4)
+        self.assertEqual(config(out)["prior_rounds"], 3)
         again = self.folder / "again"
         self.succeed("train", "--config", out / "config.toml", "--out", again)
         self.assertEqual(summary(again)["model_sha256"], summary(out)["model_sha256"])
@@ -83,10 +84,11 @@ class RunFolder(Case):
                     "step",
                     "bits_per_parameter_up",
                     "bits_per_parameter_down",
+                    "model_sha256",
                     "seconds",
                 },
             )
-        for key in ("test_accuracy", "bits_per_parameter_up", "bits_per_parameter_down"):
+        for key in ("test_accuracy", "bits_per_parameter_up", "bits_per_parameter_down", "model_sha256"):
             self.assertEqual(rows[-1][key], result[key])
         self.assertEqual(rows, sorted(rows, key=lambda row: row["seconds"]))
 
@@ -145,6 +147,7 @@ class RunFolder(Case):
             "absent": "2@1,0@2-9",
             "attack": "flip:1:0.5",
             "sign_of": "lion:0.5,0.9",
+            "sparsity": "random:0.5",
             "rounds": 2,
             "step": 0.002,
             "step_schedule": "linear",
@@ -153,8 +156,10 @@ class RunFolder(Case):
             "initial_rounds": 3,
             "clip": 4.5,
             "prior_rounds": 12,
+            "forget": 0.01,
             "eval_every": 1,
             "save_every": 1,
+            "patience": 9,
             "seed": 11,
             "threads": 1,
             "micro_batch": 2,
@@ -182,6 +187,53 @@ class RunFolder(Case):
     def test_the_default_folder_is_named_after_the_run(self):
         self.succeed("train", *small(rounds=1, method="mv", seed=4), cwd=self.folder)
         self.assertEqual(summary(self.folder / "runs/mnist-cnn-mv-seed4")["seed"], 4)
+
+
+def best_of(rows):
+    """The first of those with the highest accuracy."""
+    return max(rows, key=lambda row: row["test_accuracy"])
+
+
+class Best(Case):
+    OPTIONS = {"rounds": 30, "eval_every": 1, "step": 0.02}  # so large that tests jump
+
+    def test_the_best_model_is_kept_beside_the_last(self):
+        out = self.train("run", **self.OPTIONS)
+        best = best_of(metrics(out))
+        self.assertLess(best["round"], 30)
+        self.assertEqual(
+            summary(out)["best"],
+            {
+                "round": best["round"],
+                "test_accuracy": best["test_accuracy"],
+                "test_loss": best["test_loss"],
+                "model_sha256": best["model_sha256"],
+                "file": "best.pt",
+            },
+        )
+        as_short = self.train("short", **{**self.OPTIONS, "rounds": best["round"]})
+        self.assertEqual(summary(as_short)["model_sha256"], best["model_sha256"])
+        self.assertEqual((as_short / "model.pt").read_bytes(), (out / "best.pt").read_bytes())
+        shown = self.succeed("eval", out / "best.pt", "--json", "--data", mnist()).stdout
+        self.assertEqual(json.loads(shown)["test_accuracy"], best["test_accuracy"])
+
+    def test_a_run_ends_when_its_patience_does(self):
+        rows = metrics(self.train("whole", **self.OPTIONS))
+        last = next(n for n in range(3, 30) if best_of(rows[:n])["round"] == n - 2)  # two tests without a better one
+        out = self.folder / "run"
+        said = self.succeed("train", *small(**self.OPTIONS, patience=2), "--out", out).stderr
+        self.assertIn(f"ends after round {last} of 30", said)
+        self.assertEqual(summary(out)["rounds"], last)
+        self.assertEqual(without_timing(metrics(out)), without_timing(rows[:last]))
+        self.assertEqual(summary(out)["model_sha256"], rows[last - 1]["model_sha256"])
+        again = self.succeed("train", "--resume", out).stderr  # nothing is left to do
+        self.assertIn(f"ends after round {last} of 30", again)
+        self.succeed("train", "--resume", out, "--patience", 0)
+        self.assertEqual(without_timing(metrics(out)), without_timing(rows))
+
+    def test_a_loss_that_rises_is_told_once(self):
+        said = self.succeed("train", *small(rounds=120, eval_every=40, step=0.02), "--out", self.folder / "run").stderr
+        self.assertEqual(len(re.findall(r"^round \d+: the loss is .* far above its best", said, re.MULTILINE)), 1, said)
 
 
 class SameBytes(Case):
@@ -231,6 +283,7 @@ class SameBytes(Case):
             2,
             [
                 (["train", "--method", "sgd", "--attack", "flip:1"], ["--attack is for methods that vote"]),
+                (["train", "--method", "sgd", "--sparsity", "0.1"], ["--sparsity is for methods that vote"]),
                 (["train", "--method", "sgd", "--engine", "mpi"], ["in one process"]),
             ],
         )

@@ -1,10 +1,14 @@
 // Workers that lie, for experiments.
 #include "run/attack.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <cmath>
+#include <limits>
 #include <random>
+#include <vector>
 
 #include "signvote/error.h"
 #include "tally/votes.h"
@@ -67,9 +71,60 @@ TEST(Attack, abstains_or_colludes) {
   EXPECT_EQ(said("collude:2", 3, 0, honest).count_present(), 500U);
 }
 
+std::vector<float> noisy(const std::string& attack, std::uint64_t round, std::uint32_t worker,
+                         std::vector<float> gradient) {
+  Attack(attack).add_noise(1, round, worker, gradient);
+  return gradient;
+}
+
+TEST(Attack, noise_is_as_large_as_asked_for) {
+  EXPECT_TRUE(rc::check("its mean, its size beside the gradient's and what lies within one sigma", [] {
+    const double sigma = *rc::gen::element(0.1, 1.0, 3.0);
+    const double size = *rc::gen::element(1e-12, 1e-3, 10.0);  // of the gradient
+    constexpr std::size_t kCount = 40'000;
+    std::vector<float> gradient(kCount);
+    for (std::size_t i = 0; i < kCount; ++i)
+      gradient[i] = static_cast<float>(i % 2 == 0 ? 0 : std::sqrt(2.0) * size);
+    const auto result = noisy(fmt::format("noise:2:{}", sigma), *rc::gen::inRange<std::uint64_t>(0, 999),
+                              *rc::gen::inRange<std::uint32_t>(0, 2), gradient);
+    double sum = 0;
+    double squares = 0;
+    std::size_t within = 0;
+    for (std::size_t i = 0; i < kCount; ++i) {
+      const double noise = (static_cast<double>(result[i]) - gradient[i]) / (sigma * size);
+      sum += noise;
+      squares += noise * noise;
+      within += std::abs(noise) < 1 ? 1 : 0;
+    }
+    RC_ASSERT(std::abs(sum / kCount) < 0.03);
+    RC_ASSERT(std::abs(squares / kCount - 1) < 0.05);
+    RC_ASSERT(std::abs(static_cast<double>(within) / kCount - 0.6827) < 0.02);  // as of the normal one
+  }));
+}
+
+TEST(Attack, noise_is_drawn_anew_for_worker_and_round) {
+  const std::vector<float> gradient(1000, 1.0F);
+  EXPECT_EQ(noisy("noise:2:1", 4, 0, gradient), noisy("noise:2:1", 4, 0, gradient));
+  EXPECT_NE(noisy("noise:2:1", 4, 0, gradient), noisy("noise:2:1", 5, 0, gradient));
+  EXPECT_NE(noisy("noise:2:1", 4, 0, gradient), noisy("noise:2:1", 4, 1, gradient));
+  EXPECT_TRUE(Attack("noise:2:1").adds_noise(1));
+  EXPECT_FALSE(Attack("noise:2:1").adds_noise(2));
+  EXPECT_FALSE(Attack("flip:2").adds_noise(1));
+  const SignVector honest = some_ballot(100);
+  EXPECT_EQ(said("noise:2:1", 4, 0, honest), honest) << "it is in the gradient already";
+}
+
+TEST(Attack, noise_hides_no_gradient_that_is_not_finite) {
+  std::vector<float> gradient(100, 1.0F);
+  gradient[70] = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(noisy("noise:1:1", 0, 0, gradient), gradient);
+  EXPECT_EQ(noisy("noise:1:1", 0, 0, std::vector<float>(100)), std::vector<float>(100)) << "nor one of zeros";
+}
+
 TEST(Attack, that_makes_no_sense_is_refused) {
   for (const char* text : {"flip", "flip:", "flip:0", "flip:x", "flip:1:0", "flip:1:1.5", "flip:1:0.5:2",
-                           "late:1", "late:1:0", "zero:1:2", "collude", "noise:1", ":", "flip:-1"})
+                           "late:1", "late:1:0", "zero:1:2", "collude", "noise:1", "noise:1:0", "noise:1:x",
+                           "noise:0:1", "noise:1:inf", "noise:1:1:1", ":", "flip:-1"})
     EXPECT_THROW(Attack{text}, ConfigError) << text;
 }
 

@@ -12,6 +12,7 @@ namespace signvote {
 namespace {
 
 constexpr std::size_t kSize = 100;
+constexpr std::size_t kMemory = 2 * kSize;  // a momentum and what is unsent
 
 LastVote some_vote(std::uint64_t round) {
   LastVote vote{round, SignVector(kSize), {7, 12.5}};
@@ -23,15 +24,15 @@ class KeptMemory : public testing::Test {
  protected:
   /// What a process of worker 2 of run 5 finds.
   bool load(std::uint64_t run_id = 5, std::uint32_t worker = 2) {
-    return WorkerMemory(folder_ / "state", run_id, worker).load(vote_, momentum_);
+    return WorkerMemory(folder_ / "state", run_id, worker).load(kSize, vote_, memory_);
   }
   void save(std::uint64_t round) {
-    WorkerMemory(folder_ / "state", 5, 2).save(some_vote(round), std::vector<float>(kSize, 0.5F));
+    WorkerMemory(folder_ / "state", 5, 2).save(some_vote(round), std::vector<float>(kMemory, 0.5F));
   }
 
   TemporaryFolder folder_;
   std::optional<LastVote> vote_;
-  std::vector<float> momentum_ = std::vector<float>(kSize);
+  std::vector<float> memory_ = std::vector<float>(kMemory);
 };
 
 TEST_F(KeptMemory, is_the_last_that_was_saved) {
@@ -43,16 +44,16 @@ TEST_F(KeptMemory, is_the_last_that_was_saved) {
   EXPECT_EQ(vote_->round, 4U);
   EXPECT_EQ(vote_->ballot, some_vote(4).ballot);
   EXPECT_EQ(vote_->loss, some_vote(4).loss);
-  EXPECT_EQ(momentum_, std::vector<float>(kSize, 0.5F));
+  EXPECT_EQ(memory_, std::vector<float>(kMemory, 0.5F));
 }
 
 TEST_F(KeptMemory, of_another_run_or_worker_is_refused) {
   save(3);
   EXPECT_THROW(load(6, 2), ConfigError);
   EXPECT_THROW(load(5, 1), ConfigError);
-  momentum_.resize(kSize + 1);
+  memory_.resize(kMemory + 1);
   EXPECT_THROW(load(), DataError);
-  EXPECT_EQ(momentum_, std::vector<float>(kSize + 1)) << "nothing was changed";
+  EXPECT_EQ(memory_, std::vector<float>(kMemory + 1)) << "nothing was changed";
 }
 
 TEST_F(KeptMemory, that_is_damaged_is_refused) {

@@ -32,8 +32,10 @@ std::vector<std::int64_t> round_of(const std::vector<double>& q) {
   return numbers;
 }
 
+constexpr std::int64_t kForget = Agreement::kShare / 256;
+
 Agreement after(const std::vector<double>& q, int rounds) {
-  Agreement agreement(static_cast<std::uint32_t>(q.size()));
+  Agreement agreement(static_cast<std::uint32_t>(q.size()), kForget);
   for (int t = 0; t < rounds; ++t) agreement.add(round_of(q));
   return agreement;
 }
@@ -76,9 +78,37 @@ TEST(Agreement, forgets) {
   EXPECT_GT(agreement.correctness(1)[0], 0) << "nothing is known of it: it is taken for one of the others";
 }
 
+/// Rounds until worker 0, honest for 300 rounds and then a liar, is known for one.
+int rounds_to_find_a_liar(double forget) {
+  Agreement agreement(5, std::llround(forget * static_cast<double>(Agreement::kShare)));
+  std::vector<double> q = {0.5, 0.5, 0.5, 0.5, 0.5};
+  for (int t = 0; t < 300; ++t) agreement.add(round_of(q));
+  q[0] = -0.5;
+  int rounds = 0;
+  for (; agreement.correctness(1)[0] > 0; ++rounds) agreement.add(round_of(q));
+  return rounds;
+}
+
+TEST(Agreement, finds_a_new_liar_the_sooner_the_more_it_forgets) {
+  EXPECT_LT(rounds_to_find_a_liar(0.1), rounds_to_find_a_liar(1.0 / 64) / 2);
+  EXPECT_LT(rounds_to_find_a_liar(1.0 / 64), rounds_to_find_a_liar(1.0 / 256) / 2);
+  EXPECT_LT(rounds_to_find_a_liar(1.0 / 256), rounds_to_find_a_liar(0));
+}
+
+TEST(Agreement, forgets_its_share_exactly) {
+  EXPECT_TRUE(rc::check("also of numbers whose product with it would not fit", [] {
+    const auto known = *rc::gen::inRange<std::int64_t>(-(1LL << 58), 1LL << 58);
+    Agreement agreement(2, 256);
+    agreement.set_state(std::vector<std::int64_t>{known, known, 0});
+    agreement.add(std::vector<std::int64_t>{3, -2});
+    RC_ASSERT(agreement.state()[0] == known - known / 256 + 3);
+    RC_ASSERT(agreement.state()[1] == known - known / 256 - 2);
+  }));
+}
+
 TEST(Agreement, says_nothing_of_two) {
   EXPECT_EQ(after({0.9, 0.1}, 10).correctness(1), (std::vector<double>{0.5, 0.5}));
-  EXPECT_EQ(Agreement(4).correctness(1), (std::vector<double>{0.5, 0.5, 0.5, 0.5}))
+  EXPECT_EQ(Agreement(4, kForget).correctness(1), (std::vector<double>{0.5, 0.5, 0.5, 0.5}))
       << "before the first round";
 }
 

@@ -204,7 +204,7 @@ TEST(Snapshot, refuses_damaged_and_foreign_snapshots) {
        {+[](TallyOptions& o) { o.method = Method::mv; }, +[](TallyOptions& o) { o.workers = 5; },
         +[](TallyOptions& o) { o.end = 66; }, +[](TallyOptions& o) { o.initial_rounds = 3; },
         +[](TallyOptions& o) { o.clip = 9; }, +[](TallyOptions& o) { o.method = Method::shrink; },
-        +[](TallyOptions& o) { o.prior_rounds = 31; }}) {
+        +[](TallyOptions& o) { o.prior_rounds = 31; }, +[](TallyOptions& o) { o.forget = 0.01; }}) {
     TallyOptions options = script.options;
     change(options);
     Tally other(options);

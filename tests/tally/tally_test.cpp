@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <ranges>
@@ -366,6 +367,62 @@ TEST(Tally, halves_when_full) {
   }
   EXPECT_NEAR(tally.half_errors(1)[2] / (2.0 * tally.rounds_of(1)), 0.5, 1e-3);
   EXPECT_NEAR(tally.half_errors(1)[1] / (2.0 * tally.rounds_of(1)), 1.0, 1e-3);
+}
+
+// Of five workers, worker 0 is honest for 300 rounds and then a liar. Returns the rounds that it takes until
+// it is known for one: its errors are more than half of what is counted.
+int rounds_to_find_a_liar(Method method, std::optional<double> forget) {
+  constexpr std::size_t kSize = 200;
+  Tally tally({method, 5, 0, kSize, 3, 10, 30, {}, forget});
+  std::mt19937_64 random(7);
+  SignVector verdict;
+  const auto decide = [&](double first) {
+    const SignVector truth = random_signs(kSize, 0, random);
+    std::vector<SignVector> ballots;
+    for (std::uint32_t m = 0; m < 5; ++m)
+      ballots.push_back(through_channel(truth, m == 0 ? first : 0.1, random));
+    tally.decide(all_present(ballots), verdict);
+  };
+  for (int t = 0; t < 300; ++t) decide(0.1);
+  int rounds = 0;
+  const auto error_rate = [&] {
+    return static_cast<double>(tally.total_half_errors(0)) / (2.0 * tally.rounds_of(0) * kSize);
+  };
+  for (; error_rate() < 0.5; ++rounds) decide(0.9);
+  return rounds;
+}
+
+TEST(Tally, finds_a_new_liar_the_sooner_the_more_it_forgets) {
+  for (const Method method : {Method::it, Method::shrink}) {
+    const int never = rounds_to_find_a_liar(method, 0);
+    EXPECT_EQ(rounds_to_find_a_liar(method, std::nullopt), never) << "the default";
+    EXPECT_LT(rounds_to_find_a_liar(method, 0.01), never / 2);
+    EXPECT_LT(rounds_to_find_a_liar(method, 0.1), rounds_to_find_a_liar(method, 0.01) / 2);
+  }
+}
+
+TEST(Tally, halves_after_the_rounds_that_it_forgets_in) {
+  Tally tally({Method::it, 1, 0, 3, 5, 10, 30, {}, 0.1});  // ln(2) / 0.1 is 7 rounds
+  SignVector nothing(3);                                   // half an error each
+  SignVector verdict;
+  std::vector<std::uint32_t> rounds;
+  for (int t = 0; t < 30; ++t) {
+    tally.decide(std::vector<std::optional<SignView>>{nothing}, verdict);
+    rounds.push_back(tally.rounds_of(0));
+    ASSERT_EQ(tally.half_errors(0)[1], tally.rounds_of(0)) << "p stays 1/2";
+  }
+  EXPECT_EQ(rounds[12], 13U);
+  EXPECT_EQ(rounds[13], 7U);
+  EXPECT_EQ(rounds[19], 13U);
+  EXPECT_EQ(rounds[20], 7U);
+}
+
+TEST(Tally, cannot_forget_more_than_it_needs_to_know) {
+  for (const double forget : {-0.1, 1e-6, 0.6, std::numeric_limits<double>::quiet_NaN()})
+    EXPECT_THROW(Tally({Method::agree, 3, 0, 64, 5, 10, 30, {}, forget}), ConfigError) << forget;
+  EXPECT_THROW(Tally({Method::it, 3, 0, 64, 100, 10, 30, {}, 0.01}), ConfigError) << "halved to 69 rounds";
+  EXPECT_NO_THROW(Tally({Method::it, 3, 0, 64, 69, 10, 30, {}, 0.01}));
+  EXPECT_NO_THROW(Tally({Method::agree, 3, 0, 64, 100, 10, 30, {}, 0.01}));
 }
 
 // A prior as large as it can be, on counts as large as they can be: the sums are still exact.

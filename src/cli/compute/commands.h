@@ -13,5 +13,6 @@ int run_eval(const EvalCommand& command);
 int run_server(const ServerCommand& command);
 int run_worker(const WorkerCommand& command);
 int run_model(const ModelCommand& command);
+int run_inspect(const InspectCommand& command);
 
 }  // namespace signvote::cli

@@ -39,8 +39,9 @@ int fail(bool trains) {
 int main(int argc, char** argv) {
   using namespace signvote::cli;
   try {
-    return run_command_line(argc, argv,
-                            {run_train, run_figure1, run_table, run_eval, run_server, run_worker, run_model});
+    return run_command_line(
+        argc, argv,
+        {run_train, run_figure1, run_table, run_eval, run_server, run_worker, run_model, run_inspect});
   } catch (const std::exception&) {
     return fail(argc > 1 && std::string_view(argv[1]) == "train");
   }

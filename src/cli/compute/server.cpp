@@ -9,9 +9,9 @@
 #include "cli/compute/commands.h"
 #include "cli/compute/hooks.h"
 #include "learn/dataset.h"
+#include "run/bare_parameters.h"
 #include "run/learner.h"
 #include "run/network.h"
-#include "run/numbers.h"
 #include "run/record.h"
 
 namespace signvote::cli {
@@ -32,7 +32,7 @@ int run_server(const ServerCommand& command) {
   const TrainConfig& config = command.config;
   const TrainHooks hooks = logging_hooks();
   Dataset dataset;
-  MakeTrainee make = [&] { return std::make_unique<Numbers>(config); };
+  MakeTrainee make = [&] { return std::make_unique<BareParameters>(config); };
   if (config.has_network()) {
     dataset = config.load_data();
     check_batches(config, dataset);

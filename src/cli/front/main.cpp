@@ -40,7 +40,7 @@ int run(int argc, char** argv) {
     check_limits(needs_of(command));
     hand_over(argv);
   };
-  return run_command_line(argc, argv, {compute, compute, compute, compute, compute, compute, compute});
+  return run_command_line(argc, argv, {compute, compute, compute, compute, compute, compute, compute, compute});
 }
 
 }  // namespace

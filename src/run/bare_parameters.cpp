@@ -1,4 +1,4 @@
-#include "run/numbers.h"
+#include "run/bare_parameters.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,6 @@
 #include "base/files.h"
 #include "base/sha256.h"
 #include "learn/model_file.h"
-#include "learn/npy.h"
 #include "signvote/error.h"
 
 namespace signvote {
@@ -22,29 +21,27 @@ std::vector<std::byte> read_parameters_file(const TrainConfig& config) {
 
 }  // namespace
 
-Numbers::Numbers(const TrainConfig& config)
+ParametersFile load_parameters(const TrainConfig& config) {
+  return read_parameters(read_parameters_file(config), config.parameters);
+}
+
+BareParameters::BareParameters(const TrainConfig& config)
     : step_of_(config),
       sha256_(config.parameters_sha256),
       pool_(config.thread_count()),
-      file_(read_parameters(read_parameters_file(config), config.parameters)),
-      memories_(*config.workers) {}
+      file_(load_parameters(config)) {}
 
-void Numbers::step(std::uint64_t round, const SignVector& verdict) {
+void BareParameters::step(std::uint64_t round, const SignVector& verdict) {
   signvote::step(file_.values, verdict, step_of_(round));
 }
 
-void Numbers::save(const std::filesystem::path& file) const {
-  if (file_.tensors.empty())
-    write_file_atomically(file, write_npy(file_.values, file_.shape));
-  else
-    save_tensors(file_.tensors, file_.values, file);
+void BareParameters::write_model(const std::filesystem::path& stem) {
+  save_parameters(file_, stem.string() + (file_.is_npy() ? ".npy" : ".pt"));
 }
 
-void Numbers::write_model(const std::filesystem::path& folder) {
-  save(folder / (file_.tensors.empty() ? "model.npy" : "model.pt"));
+void BareParameters::describe(nlohmann::ordered_json& summary) const {
+  summary["parameters_sha256"] = sha256_;
 }
-
-void Numbers::describe(nlohmann::ordered_json& summary) const { summary["parameters_sha256"] = sha256_; }
 
 void keep_parameters_file(const TrainConfig& config) {
   if (config.has_network()) return;
