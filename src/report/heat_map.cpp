@@ -103,7 +103,7 @@ std::string script(const HeatMap& map, const std::string& output) {
       0.5 + reach, (at.left + at.plot_width + 24) / at.width, at.bottom / at.height, 18 / at.width,
       at.plot_height / at.height);
   add("set object 1 rectangle from graph 0,0 to graph 1,1 behind fc rgb '{}' fs solid noborder", kUnknown);
-  add("plot $cells using 1:2:3 with image pixels notitle{}",
+  add("plot $cells using 1:2:3 with image notitle{}",
       labels ? ", $cells using 1:2:4:5 with labels tc rgb variable font ',10' notitle" : "");
   add("set output");
   return text;

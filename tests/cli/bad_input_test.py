@@ -267,7 +267,7 @@ class FullDisk(Case):
         self.assertEqual(result.returncode, 0, result.stderr)
         errors = [line for line in result.stderr.splitlines() if line.startswith("signvote: ")]
         self.assertEqual(len(errors), 1, result.stderr)
-        self.assertRegex(errors[0], r"run/checkpoint\.bin.*No space left on device; free some space")
+        self.assertRegex(errors[0], r"run/(best\.pt|checkpoint\.bin).*No space left on device; free some space")
         self.assertEqual(result.stdout.split()[:4], ["code", "1", "config.toml", "metrics.jsonl"])
         self.assertEqual(summary(self.folder / "saved")["model_sha256"], self.sha256("whole"))
 

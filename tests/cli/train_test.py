@@ -232,7 +232,9 @@ class Best(Case):
         self.assertEqual(without_timing(metrics(out)), without_timing(rows))
 
     def test_a_loss_that_rises_is_told_once(self):
-        said = self.succeed("train", *small(rounds=120, eval_every=40, step=0.02), "--out", self.folder / "run").stderr
+        # From round 41 on two of three lie, and the majority climbs.
+        options = small(rounds=160, eval_every=40, method="mv", attack="late:2:40")
+        said = self.succeed("train", *options, "--out", self.folder / "run").stderr
         self.assertEqual(len(re.findall(r"^round \d+: the loss is .* far above its best", said, re.MULTILINE)), 1, said)
 
 
@@ -344,7 +346,7 @@ class Output(Case):
         self.assertEqual(re.findall(r"^round (\d)/5 ", result.stderr, re.MULTILINE), ["1", "2", "4", "5"])
         self.assertRegex(result.stderr, r"round 5/5 +100 % +accuracy \d+\.\d\d % +loss \d\S+ .*\d (rounds/s|s/round) ")
         self.assertIn(summary(self.folder / "run")["model_sha256"], result.stdout)
-        self.assertNotRegex(result.stdout, r"[\r\x1b]|round \d")
+        self.assertNotRegex(result.stdout, r"[\r\x1b]|round \d+/")
 
     def test_progress_is_a_redrawn_line_on_a_terminal(self):
         code, stdout, shown = on_a_terminal(
