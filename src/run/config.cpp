@@ -403,7 +403,8 @@ std::string TrainConfig::method_title() const {
 }
 
 TallyOptions TrainConfig::tally_options(std::uint64_t coordinates) const {
-  TallyOptions options{tally_method(), *workers, 0, size, *initial_rounds, clip, *prior_rounds, {}, *forget};
+  TallyOptions options{tally_method(), *workers,      0,  coordinates, *initial_rounds,
+                       clip,           *prior_rounds, {}, *forget};
   const std::vector<std::uint32_t> sizes = batch_sizes();
   if (method == "oracle")  // the noise of a mean of B gradients falls with the square root of B
     for (const std::uint32_t size : sizes) options.weights.push_back(std::sqrt(size));
@@ -479,6 +480,8 @@ void resolve(TrainConfig& config) {
   if (config.full_precision() && config.sparsity != TrainConfig{}.sparsity)
     throw ConfigError("--sparsity is for methods that vote, which --method sgd does not");
   if (config.has_network()) {
+    if (!config.parameters_sha256.empty())
+      throw ConfigError("--parameters-sha256 is for a file of --parameters, which is not given");
     check_partition_rule(config.partition);
     resolve_data(config);
     resolve_model(config);
