@@ -47,3 +47,16 @@ __all__ = [
     "pack",
     "step",
 ]
+
+
+def __getattr__(name):
+    # Worker needs gRPC, so it is loaded when it is first used, and absent where gRPC was not built.
+    if name != "Worker":
+        raise AttributeError(f"module 'signvote' has no attribute '{name}'")
+    try:
+        from ._worker import Worker
+    except ModuleNotFoundError as error:
+        raise AttributeError(
+            "signvote.Worker needs gRPC, without which this package was built (wheels are); see docs/python.md"
+        ) from error
+    return Worker

@@ -22,6 +22,10 @@ struct EvalFlags {
     EvalCommand command{model, std::nullopt, data, json};
     if (!fs::is_directory(model)) return command;
     command.run = load_run(model);
+    if (!command.run->has_network())
+      throw ConfigError(
+          fmt::format("'{}' is a run of parameters without a network, so there is nothing to test them with",
+                      model.string()));
     command.file = model / "model.pt";
     if (!fs::exists(command.file))
       throw DataError(fmt::format(

@@ -109,9 +109,9 @@ void add_figure1(CLI::App& reproduce, const Computing& computing, Action& action
       ->type_name("NUMBER");
   figure1->add_flag("--full", flags->full,
                     "The paper's setting: 3000 rounds, step 1e-3, 3 seeds, a test every 100 rounds");
-  flags->settings.add_to(
-      *figure1, Figure1Flags::defaults(),
-      {"method", "workers", "batch_mode", "batches", "prior_rounds", "forget", "patience", "engine", "out"});
+  flags->settings.add_to(*figure1, Figure1Flags::defaults(),
+                         {"method", "workers", "batch_mode", "batches", "prior_rounds", "forget", "patience",
+                          "engine", "out", "parameters", "parameters_sha256"});
   figure1->add_option("--out", flags->out, "Folder of the figure and its cells [runs/figure1-DATASET]")
       ->type_name("DIR");
   figure1->callback([=, &computing, &action] {
@@ -200,7 +200,8 @@ void add_table(CLI::App& reproduce, const Computing& computing, Action& action) 
       ->check(CLI::Range(1, 1000).description(""))
       ->type_name("NUMBER");
   flags->settings.add_to(*table, {},
-                         {"method", "workers", "batch_mode", "batches", "patience", "engine", "out"});
+                         {"method", "workers", "batch_mode", "batches", "patience", "engine", "out",
+                          "parameters", "parameters_sha256"});
   table->add_option("--out", flags->out, "Folder of the table and its cells [runs/table-NAME]")
       ->type_name("DIR");
   table->callback(

@@ -41,6 +41,7 @@ void SettingsFlags::apply_to(TrainConfig& config) const {
   // The same for a model, and a data set, and what the file says of them.
   for (const auto& [option, text] : given) {
     if (option->name == "model") config.model_file_sha256.clear();
+    if (option->name == "parameters") config.parameters_sha256.clear();
     if (option->name == "method" && text != config.method) {  // another method has other defaults
       config.initial_rounds.reset();
       config.prior_rounds.reset();

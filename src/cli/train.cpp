@@ -68,7 +68,7 @@ void add_train(CLI::App& app, const Computing& computing, Action& action) {
       ->add_option("--resume", flags->resume,
                    "Go on with the run in this folder, to the same bytes as if it had never stopped")
       ->type_name("DIR");
-  flags->settings.add_to(*train, {}, {});
+  flags->settings.add_to(*train, {}, {"parameters", "parameters_sha256"});
   train->callback(
       [=, &computing, &action] { action = [flags, &computing] { return computing.train(flags->read()); }; });
 }

@@ -194,4 +194,20 @@ std::vector<float> floats(const NpyArray& array) {
   return array.width() == 4 ? convert<float, float>(array.data) : convert<double, float>(array.data);
 }
 
+std::vector<std::byte> write_npy(std::span<const float> values, const Shape& shape) {
+  std::string text(kMagic);
+  text += std::string("\1\0", 2);  // the version
+  std::string header =
+      fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({},), }}", fmt::join(shape, ", "));
+  header.append(63 - (text.size() + 2 + header.size()) % 64, ' ');  // so that the values begin at 64 * k
+  header += '\n';
+  text += static_cast<char>(header.size() % 256);
+  text += static_cast<char>(header.size() / 256);
+  text += header;
+  std::vector<std::byte> file(text.size() + values.size_bytes());
+  std::memcpy(file.data(), text.data(), text.size());
+  std::memcpy(file.data() + text.size(), values.data(), values.size_bytes());
+  return file;
+}
+
 }  // namespace signvote

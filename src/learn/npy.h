@@ -1,4 +1,5 @@
-// NumPy's .npy files, read without NumPy. The bytes are foreign: everything is checked before it is used.
+// NumPy's .npy files, read and written without NumPy. The bytes are foreign: everything is checked before it
+// is used.
 #pragma once
 
 #include <cstddef>
@@ -30,5 +31,8 @@ std::vector<std::int64_t> whole_numbers(const NpyArray& array);
 
 /// The elements as float32. REQUIRES: !is_whole().
 std::vector<float> floats(const NpyArray& array);
+
+/// A file with these values. REQUIRES: the shape has as many.
+std::vector<std::byte> write_npy(std::span<const float> values, const Shape& shape);
 
 }  // namespace signvote

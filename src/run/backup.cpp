@@ -106,7 +106,8 @@ void copy_run(const fs::path& state, const fs::path& to) {
   }
   // After the journal, so that no row is missing. Rows of later rounds are cut off when the run goes on.
   if (fs::exists(state / "metrics.jsonl")) copy(InputFile(state / "metrics.jsonl"), to / "metrics.jsonl");
-  if (fs::exists(state / kModelCopy)) copy(InputFile(state / kModelCopy), to / kModelCopy);
+  for (const char* name : {kModelCopy, "parameters.npy", "parameters.pt"})
+    if (fs::exists(state / name)) copy(InputFile(state / name), to / name);
   copy(InputFile(state / "config.toml"), to / "config.toml");
 }
 

@@ -208,6 +208,42 @@ void resolve_model(TrainConfig& config) {
   config.model_file_sha256 = sha256;
 }
 
+/// A run of parameters alone has no network, and nothing that is about one or about how workers use it.
+void resolve_parameters(TrainConfig& config) {
+  const TrainConfig fresh;
+  for (const TrainOption& option : train_options()) {
+    static constexpr std::array kNeedNetwork = {"dataset",  "data",   "model",   "partition",
+                                                "absent",   "attack", "sign_of", "sparsity",
+                                                "patience", "loss",   "context", "model_file_sha256"};
+    const std::string value = option.get(config);
+    if (std::ranges::find(kNeedNetwork, option.name) != kNeedNetwork.end() && !value.empty() &&
+        value != option.get(fresh))
+      throw ConfigError(fmt::format(
+          "{} means nothing with --parameters, where only the workers know the model", flag(option.name)));
+  }
+  config.dataset.clear();
+  config.model.clear();
+  config.partition.clear();
+  config.sign_of.clear();
+  config.sparsity.clear();
+  if (config.engine != "grpc")
+    throw ConfigError("--parameters is for signvote server, whose workers know the model; take a --model");
+  const std::filesystem::path path = std::filesystem::absolute(config.parameters);
+  std::error_code unreachable;
+  if (!std::filesystem::is_regular_file(path, unreachable) ||
+      (path.extension() != ".npy" && path.extension() != ".pt"))
+    throw ConfigError(
+        fmt::format("--parameters is '{}', which is no .npy or .pt file; write one with "
+                    "numpy.save, or torch.save of a state dict",
+                    config.parameters));
+  const std::string sha256 = sha256_hex(read_file(path));
+  if (!config.parameters_sha256.empty() && config.parameters_sha256 != sha256)
+    throw ConfigError(fmt::format("'{}' is not the file of this run's parameters: its SHA-256 is {}, not {}",
+                                  config.parameters, sha256, config.parameters_sha256));
+  config.parameters = path.string();
+  config.parameters_sha256 = sha256;
+}
+
 std::string toml_text(const toml::node& value) {
   if (const auto* text = value.as_string()) return text->get();
   if (const auto* whole = value.as_integer()) return fmt::format("{}", whole->get());
@@ -234,6 +270,12 @@ const std::vector<TrainOption>& train_options() {
                           fmt::join(kModelNames, ", ")),
               &C::model, true);
   model.get = [](const C& config) { return config.has_own_model() ? kModelCopy : config.model; };
+  TrainOption parameters =
+      textual("parameters",
+              "Instead of a model: a file of the first parameters of a model that only the workers know, a "
+              ".npy array or a state dict (see docs/python.md)",
+              &C::parameters, true);
+  parameters.get = parameters_copy;
   static const std::vector<TrainOption> options = {
       textual(
           "dataset",
@@ -330,6 +372,9 @@ const std::vector<TrainOption>& train_options() {
           "context", "Bytes of a sample, if the data set is a text (default: 128)", &C::context, 1, 65536),
       textual("model_file_sha256", "SHA-256 that a model file must have (default: any)",
               &C::model_file_sha256, true),
+      parameters,
+      textual("parameters_sha256", "SHA-256 that the file of parameters must have (default: any)",
+              &C::parameters_sha256, true),
   };
   return options;
 }
@@ -357,8 +402,8 @@ std::string TrainConfig::method_title() const {
   return method == "shrink" ? "IT-signSGD with shrinkage" : "IT-signSGD by agreement";
 }
 
-TallyOptions TrainConfig::tally_options(std::uint64_t parameters) const {
-  TallyOptions options{tally_method(), *workers,      0,  parameters, *initial_rounds,
+TallyOptions TrainConfig::tally_options(std::uint64_t coordinates) const {
+  TallyOptions options{tally_method(), *workers,      0,  coordinates, *initial_rounds,
                        clip,           *prior_rounds, {}, *forget};
   const std::vector<std::uint32_t> sizes = batch_sizes();
   if (method == "oracle")  // the noise of a mean of B gradients falls with the square root of B
@@ -386,7 +431,14 @@ std::filesystem::path TrainConfig::data_folder() const {
 
 Dataset TrainConfig::load_data() const { return load_dataset(dataset, data_folder(), context.value_or(0)); }
 
-bool TrainConfig::has_own_model() const { return std::ranges::find(kModelNames, model) == kModelNames.end(); }
+bool TrainConfig::has_own_model() const {
+  return has_network() && std::ranges::find(kModelNames, model) == kModelNames.end();
+}
+
+std::string parameters_copy(const TrainConfig& config) {
+  if (config.has_network()) return {};
+  return "parameters" + std::filesystem::path(config.parameters).extension().string();
+}
 
 std::uint64_t TrainConfig::run_id() const {
   std::string settings;
@@ -427,9 +479,15 @@ void resolve(TrainConfig& config) {
     throw ConfigError("--attack is for methods that vote, which --method sgd does not");
   if (config.full_precision() && config.sparsity != TrainConfig{}.sparsity)
     throw ConfigError("--sparsity is for methods that vote, which --method sgd does not");
-  check_partition_rule(config.partition);
-  resolve_data(config);
-  resolve_model(config);
+  if (config.has_network()) {
+    if (!config.parameters_sha256.empty())
+      throw ConfigError("--parameters-sha256 is for a file of --parameters, which is not given");
+    check_partition_rule(config.partition);
+    resolve_data(config);
+    resolve_model(config);
+  } else {
+    resolve_parameters(config);
+  }
   for (const Absence& absence : config.absences())
     if (absence.worker >= *config.workers)
       throw ConfigError(fmt::format("--absent names worker {}; there are {}, from 0 to {}", absence.worker,
@@ -454,12 +512,17 @@ TrainConfig load_run(const std::filesystem::path& folder) {
 }
 
 void read_config(const std::filesystem::path& file, TrainConfig& config) {
-  const std::string before = std::exchange(config.model, "");
+  const std::string model = std::exchange(config.model, "");
+  const std::string parameters = std::exchange(config.parameters, "");
   parse_config(read_text_file(file), file.string(), config);
   if (config.model.empty())
-    config.model = before;
+    config.model = model;
   else if (config.has_own_model())
     config.model = (file.parent_path() / config.model).string();
+  if (config.parameters.empty())
+    config.parameters = parameters;
+  else
+    config.parameters = (file.parent_path() / config.parameters).string();
 }
 
 void parse_config(const std::string& text, const std::string& file, TrainConfig& config) {

@@ -56,6 +56,10 @@ struct TrainConfig {
   std::string loss;                      // empty: the model's own, else cross-entropy
   std::optional<std::uint32_t> context;  // bytes of a sample, if the data set is a text
   std::string model_file_sha256;         // of the TorchScript file; empty until resolved
+  // A server may train what it knows no network for. It then has no data set, model and partition, nor
+  // anything else that is about them.
+  std::string parameters;         // the path of the first parameters; empty: there is a network
+  std::string parameters_sha256;  // of that file; empty until resolved
 
   Method tally_method() const;
   /// True for plain SGD, to compare with: the step is the mean of what workers would have signed, in floats.
@@ -63,7 +67,7 @@ struct TrainConfig {
   /// The method as people call it.
   std::string method_title() const;
   /// The tally of a whole model. REQUIRES: this is resolved.
-  TallyOptions tally_options(std::uint64_t parameters) const;
+  TallyOptions tally_options(std::uint64_t coordinates) const;
   std::vector<std::uint32_t> batch_sizes() const;
   std::vector<Absence> absences() const;
   Betas betas() const;
@@ -71,6 +75,8 @@ struct TrainConfig {
   std::filesystem::path data_folder() const;
   Dataset load_data() const;
   bool has_own_model() const;
+  /// False if the run has only parameters, and its workers know how to train them.
+  bool has_network() const { return parameters.empty(); }
   /// A hash of every setting that changes the result. Messages carry it, so that runs are not mixed up.
   std::uint64_t run_id() const;
 };
@@ -78,6 +84,9 @@ struct TrainConfig {
 /// The copy of the user's model file in a run's folder. It stands for the file in config.toml and in the
 /// settings of workers, because a path means something on one machine only.
 inline constexpr const char* kModelCopy = "network.pt";
+
+/// The same for the file of first parameters: "parameters.npy" or "parameters.pt"; empty if there is none.
+std::string parameters_copy(const TrainConfig& config);
 
 /// One setting: its flag is --name with dashes, its key is name with underscores.
 struct TrainOption {
@@ -94,8 +103,8 @@ const std::vector<TrainOption>& train_options();
 std::string flag(const std::string& option);
 
 /// Applies the keys of a TOML file, or of a TOML text that errors call `file`. A relative path of a model
-/// file starts from the folder of the TOML file. Throws ConfigError with file and line for a syntax error, an
-/// unknown key (with the nearest right one) or a value that makes no sense.
+/// or parameters file starts from the folder of the TOML file. Throws ConfigError with file and line for a
+/// syntax error, an unknown key (with the nearest right one) or a value that makes no sense.
 void read_config(const std::filesystem::path& file, TrainConfig& config);
 void parse_config(const std::string& text, const std::string& file, TrainConfig& config);
 
@@ -106,8 +115,8 @@ std::string write_config(const TrainConfig& config);
 std::string settings_for_workers(TrainConfig config);
 
 /// Works out what follows from other settings (the batches from the mode, the workers from the batches, the
-/// default folder, the model file's hash) and checks what depends on several options. Throws ConfigError,
-/// also if the model file is not the one with the hash in the settings.
+/// default folder, the hash of a model or parameters file) and checks what depends on several options. Throws
+/// ConfigError, also if such a file is not the one with the hash in the settings.
 void resolve(TrainConfig& config);
 
 /// Reads the config.toml of the run in `folder` and sets `out` to that folder. Throws ConfigError if there

@@ -7,10 +7,12 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
 
 #include "kernels/kernels.h"
+#include "learn/model_file.h"
 #include "learn/partition.h"
 #include "run/network.h"
 #include "signvote/error.h"
@@ -59,7 +61,9 @@ GradientOptions gradient_options(const TrainConfig& config, const Dataset& datas
 
 Learner::Learner(const TrainConfig& config, const Dataset& dataset, std::vector<std::uint32_t> hosted,
                  std::function<void(const std::string&)> warn)
-    : step_of_(config),
+    : config_(config),
+      dataset_(dataset),
+      step_of_(config),
       betas_(config.betas()),
       full_precision_(config.full_precision()),
       has_momentum_(betas_ != Betas{} || full_precision_),
@@ -176,6 +180,26 @@ void Learner::step_by_mean(const Step& step) {
       x -= step.decay * x + delta * sum[n];
     }
   });
+}
+
+std::optional<Evaluation> Learner::test() {
+  estimate_batch_norm(dataset_, replicas_, pool_);
+  return evaluate(dataset_, replicas_, pool_, loss_);
+}
+
+void Learner::write_model(const std::filesystem::path& stem) {
+  estimate_batch_norm(dataset_, replicas_, pool_);
+  save_model(replicas_.net(0), stem.string() + ".pt");
+}
+
+void Learner::describe(nlohmann::ordered_json& summary) const {
+  summary["dataset"] = config_.dataset;
+  summary["model"] = config_.has_own_model() ? kModelCopy : config_.model;
+  summary["partition"] = config_.partition;
+  summary["sign_of"] = config_.sign_of;
+  if (config_.has_own_model()) summary["model_file_sha256"] = config_.model_file_sha256;
+  if (!is_dataset_name(config_.dataset) && !dataset_.mean.empty())
+    summary["normalisation"] = {{"mean", dataset_.mean}, {"deviation", dataset_.deviation}};
 }
 
 void Learner::warn_of_gradient(std::uint64_t round, std::uint32_t worker, std::size_t coordinate) {

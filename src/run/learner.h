@@ -1,5 +1,5 @@
 // What a process does for the workers that it hosts: it turns gradients into ballots and verdicts into
-// steps.
+// steps. It has the network and the data, so it tests the model too.
 #pragma once
 
 #include <atomic>
@@ -18,6 +18,7 @@
 #include "run/config.h"
 #include "run/schedule.h"
 #include "run/sparsity.h"
+#include "run/trainee.h"
 #include "signvote/sign_vector.h"
 
 namespace signvote {
@@ -26,37 +27,28 @@ namespace signvote {
 GradientOptions gradient_options(const TrainConfig& config, const Dataset& dataset,
                                  std::vector<std::uint32_t> hosted);
 
-class Learner {
+class Learner final : public Trainee {
  public:
   /// The model is the one that the seed gives, or the user's file. References must outlive this; `warn` gets
   /// one line at a time.
   Learner(const TrainConfig& config, const Dataset& dataset, std::vector<std::uint32_t> hosted,
           std::function<void(const std::string&)> warn);
 
-  /// Called once per hosted worker, from any of the pool's threads. `ballot` is null if the worker takes no
-  /// part in the round; otherwise it stays valid until the next call of vote().
-  using Vote = std::function<void(std::uint32_t worker, const SignVector* ballot, const BatchLoss& loss)>;
-  void vote(std::uint64_t round, const Vote& vote);
-
-  void step(std::uint64_t round, const SignVector& verdict);
-
-  /// What hosted workers remember from round to round, by worker: their momentum, unless they sign their
-  /// gradients (with TrainConfig::full_precision these), followed by what they have not sent, if they keep
-  /// that. set_memories throws DataError if a hosted worker's is missing or has another size.
-  const std::vector<std::vector<float>>& memories() const { return memories_; }
+  std::span<float> parameters() override { return replicas_.parameters(); }
+  ThreadPool& pool() override { return pool_; }
+  void vote(std::uint64_t round, const Vote& vote) override;
+  void step(std::uint64_t round, const SignVector& verdict) override;
+  std::vector<std::vector<float>> memories() const override { return memories_; }
   std::vector<float>& memory(std::uint32_t worker) { return memories_[worker]; }
-  void set_memories(std::vector<std::vector<float>> memories);
+  void set_memories(std::vector<std::vector<float>> memories) override;
+  double ballot_seconds() const override { return 1e-9 * static_cast<double>(ballot_nanoseconds_); }
+  std::optional<Evaluation> test() override;
+  void write_model(const std::filesystem::path& stem) override;
+  void describe(nlohmann::ordered_json& summary) const override;
 
   /// From the next round on the worker uses this many samples. REQUIRES: not more than its share.
   void set_batch(std::uint32_t worker, std::uint32_t batch);
   std::size_t share(std::uint32_t worker) const { return gradients_.share(worker); }
-
-  ThreadPool& pool() { return pool_; }
-  Replicas& replicas() { return replicas_; }
-  Loss loss() const { return loss_; }
-
-  /// The sum, over all threads, of the seconds from a finished gradient until its ballot was handed over.
-  double ballot_seconds() const { return 1e-9 * static_cast<double>(ballot_nanoseconds_); }
 
  private:
   std::vector<std::uint32_t> absent_in(std::uint64_t round) const;
@@ -65,6 +57,8 @@ class Learner {
   std::optional<std::size_t> sign(std::uint64_t round, std::uint32_t worker, std::span<const float> gradient);
   void step_by_mean(const Step& step);
 
+  const TrainConfig& config_;
+  const Dataset& dataset_;
   Schedule step_of_;
   Betas betas_;
   bool full_precision_;

@@ -9,7 +9,6 @@
 
 #include "base/files.h"
 #include "base/sha256.h"
-#include "learn/model_file.h"
 #include "run/schedule.h"
 #include "signvote/error.h"
 
@@ -93,72 +92,59 @@ MetricsRows rows_until(const fs::path& file, std::uint64_t round) {
   return rows;
 }
 
-Record::Record(const TrainConfig& config, const Dataset& dataset, Replicas& replicas, Loss loss,
-               ThreadPool& pool, std::uint64_t rounds)
+Record::Record(const TrainConfig& config, Trainee& trainee, std::uint64_t rounds)
     : config_(config),
-      dataset_(dataset),
-      replicas_(replicas),
-      loss_(loss),
-      pool_(pool),
+      trainee_(trainee),
       folder_(config.out),
       rows_(rows_until(folder_ / "metrics.jsonl", rounds)),
       best_(fs::exists(folder_ / kBestModel) ? rows_.best : BestTest{}),
       metrics_(folder_ / "metrics.jsonl", rows_.bytes) {}
 
 void Record::test(const RunProgress& progress, double train_loss) {
-  estimate_batch_norm(dataset_, replicas_, pool_);
-  tested_ = evaluate(dataset_, replicas_, pool_, loss_);
+  tested_ = trainee_.test();
   const Traffic& sent = progress.traffic;
+  const std::size_t size = trainee_.parameters().size();
   nlohmann::ordered_json row = {{"round", progress.rounds}};
   if (accuracy()) row["test_accuracy"] = *accuracy();
-  row["test_loss"] = tested_->loss;
+  if (tested_) row["test_loss"] = tested_->loss;
   row["train_loss"] = train_loss;
   row["step"] = Schedule(config_).delta(progress.rounds - 1);
   row["bits_per_parameter_up"] =
-      bits_per_parameter(sent.ballot_bytes, sent.ballots, replicas_.size(), config_.full_precision());
+      bits_per_parameter(sent.ballot_bytes, sent.ballots, size, config_.full_precision());
   row["bits_per_parameter_down"] =
-      bits_per_parameter(sent.verdict_bytes, sent.verdicts, replicas_.size(), config_.full_precision());
-  row["model_sha256"] = sha256_hex(std::as_bytes(replicas_.parameters()));
+      bits_per_parameter(sent.verdict_bytes, sent.verdicts, size, config_.full_precision());
+  row["model_sha256"] = sha256_hex(std::as_bytes(trainee_.parameters()));
   row["seconds"] = progress.seconds;
   // Before the row: a best.pt that no row speaks of is written again, when the run goes on.
-  if (best_.add(test_of(row))) save_model(replicas_.net(0), folder_ / kBestModel);
+  if (tested_ && best_.add(test_of(row))) trainee_.write_model(folder_ / "best");
   metrics_.append(row.dump());
 }
 
-void Record::write_model() {
-  estimate_batch_norm(dataset_, replicas_, pool_);
-  save_model(replicas_.net(0), folder_ / "model.pt");
-}
+void Record::write_model() { trainee_.write_model(folder_ / "model"); }
 
 void Record::write_summary(const RunProgress& progress, const Tally& tally,
                            const std::vector<std::int64_t>& total_half_errors,
                            std::optional<double> outside_gradients_share) {
   // A run that was killed after its last save comes back here with nothing left to train and no test.
-  if (!tested_) tested_ = evaluate(dataset_, replicas_, pool_, loss_);
+  if (!tested_) tested_ = trainee_.test();
   const Traffic& sent = progress.traffic;
-  const std::size_t size = replicas_.size();
+  const std::size_t size = trainee_.parameters().size();
   nlohmann::ordered_json result = {{"method", config_.method},
-                                   {"dataset", config_.dataset},
-                                   {"model", config_.has_own_model() ? kModelCopy : config_.model},
                                    {"parameters", size},
                                    {"workers", *config_.workers},
                                    {"batches", config_.batches},
-                                   {"partition", config_.partition},
                                    {"engine", config_.engine},
                                    {"rounds", progress.rounds},
                                    {"step", *config_.step},
                                    {"step_schedule", config_.step_schedule},
                                    {"warmup_rounds", config_.warmup_rounds},
                                    {"weight_decay", config_.weight_decay},
-                                   {"sign_of", config_.sign_of},
                                    {"initial_rounds", *config_.initial_rounds},
                                    {"seed", config_.seed}};
-  if (config_.has_own_model()) result["model_file_sha256"] = config_.model_file_sha256;
-  if (!is_dataset_name(config_.dataset) && !dataset_.mean.empty())
-    result["normalisation"] = {{"mean", dataset_.mean}, {"deviation", dataset_.deviation}};
+  trainee_.describe(result);
   if (accuracy()) result["test_accuracy"] = *accuracy();
-  result["test_loss"] = tested_->loss;
-  result["model_sha256"] = sha256_hex(std::as_bytes(replicas_.parameters()));
+  if (tested_) result["test_loss"] = tested_->loss;
+  result["model_sha256"] = sha256_hex(std::as_bytes(trainee_.parameters()));
   if (best_.round != 0) {
     nlohmann::ordered_json best = {{"round", best_.round}};
     if (best_.accuracy) best["test_accuracy"] = *best_.accuracy;
@@ -210,13 +196,15 @@ std::string format_best(const nlohmann::json& summary) {
 }
 
 std::string format_summary(const nlohmann::json& summary) {
+  std::string tested;
+  if (summary.contains("test_accuracy"))
+    tested = fmt::format("test accuracy   {:.2f} %\n", 100 * summary.at("test_accuracy").get<double>());
+  else if (summary.contains("test_loss"))
+    tested = fmt::format("test loss       {:.4g}\n", summary.at("test_loss").get<double>());
   return fmt::format(
-      "{}\n{}bits/parameter  {:.3f} up, {:.3f} down\nsamples/second  {:.0f}\n"
+      "{}{}bits/parameter  {:.3f} up, {:.3f} down\nsamples/second  {:.0f}\n"
       "model sha256    {}\n",
-      summary.contains("test_accuracy")
-          ? fmt::format("test accuracy   {:.2f} %", 100 * summary.at("test_accuracy").get<double>())
-          : fmt::format("test loss       {:.4g}", summary.at("test_loss").get<double>()),
-      format_best(summary), summary.at("bits_per_parameter_up").get<double>(),
+      tested, format_best(summary), summary.at("bits_per_parameter_up").get<double>(),
       summary.at("bits_per_parameter_down").get<double>(), summary.at("samples_per_second").get<double>(),
       summary.at("model_sha256").get<std::string>());
 }

@@ -1,4 +1,4 @@
-// The files that a run writes for its user: metrics.jsonl and best.pt as it goes, model.pt and summary.json
+// The files that a run writes for its user: metrics.jsonl and best.pt as it goes, the model and summary.json
 // at its end.
 #pragma once
 
@@ -10,13 +10,10 @@
 #include <vector>
 
 #include "base/files.h"
-#include "base/thread_pool.h"
 #include "engine/run_state.h"
-#include "learn/dataset.h"
 #include "learn/evaluate.h"
-#include "learn/loss.h"
-#include "learn/models.h"
 #include "run/config.h"
+#include "run/trainee.h"
 #include "signvote/tally.h"
 
 namespace signvote {
@@ -50,14 +47,13 @@ class Record {
  public:
   /// Continues metrics.jsonl after cutting off the rows beyond round `rounds`. References must outlive
   /// this. Throws DataError that names the line if a row is damaged.
-  Record(const TrainConfig& config, const Dataset& dataset, Replicas& replicas, Loss loss, ThreadPool& pool,
-         std::uint64_t rounds);
+  Record(const TrainConfig& config, Trainee& trainee, std::uint64_t rounds);
 
   /// True if metrics.jsonl had a row of round `rounds`.
   bool tested() const { return rows_.last_is_wanted; }
 
-  /// Tests the model and adds a row. Writes best.pt if this is the best test so far. `train_loss` is the mean
-  /// over the last round's samples.
+  /// Tests the model, if it can be tested, and adds a row. Writes best.pt if this is the best test so far.
+  /// `train_loss` is the mean over the last round's samples.
   void test(const RunProgress& progress, double train_loss);
 
   /// The accuracy in the last test, if there was one and y is a class.
@@ -82,10 +78,7 @@ class Record {
 
  private:
   const TrainConfig& config_;
-  const Dataset& dataset_;
-  Replicas& replicas_;
-  Loss loss_;
-  ThreadPool& pool_;
+  Trainee& trainee_;
   std::filesystem::path folder_;
   MetricsRows rows_;
   BestTest best_;

@@ -8,7 +8,7 @@
 namespace signvote {
 
 TrainResult serve(const TrainConfig& config, ServerEngineOptions options, bool own_batches,
-                  const Dataset& dataset, const TrainHooks& hooks) {
+                  const MakeTrainee& make, const TrainHooks& hooks) {
   std::mutex log_mutex;
   Metrics metrics;
   declare_server_metrics(metrics);
@@ -26,7 +26,6 @@ TrainResult serve(const TrainConfig& config, ServerEngineOptions options, bool o
   options.run_id = config.run_id();
   options.settings = settings_for_workers(config);
   if (!own_batches) options.batches = config.batch_sizes();
-  options.most_samples = static_cast<std::uint32_t>(dataset.train.count());
   options.rounds = config.rounds;
   options.step_of = Schedule(config);
   options.folder = config.out;
@@ -37,7 +36,7 @@ TrainResult serve(const TrainConfig& config, ServerEngineOptions options, bool o
     options.tally = tally;
     return make_server_engine(std::move(options), metrics, parallel);
   };
-  return train(config, dataset, own, plan);
+  return train(config, make, own, plan);
 }
 
 }  // namespace signvote

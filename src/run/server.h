@@ -2,7 +2,6 @@
 #pragma once
 
 #include "engine/grpc/server_engine.h"
-#include "learn/dataset.h"
 #include "run/config.h"
 #include "run/train.h"
 
@@ -12,6 +11,6 @@ namespace signvote {
 /// settings. With `own_batches` workers may use other batches than these. hooks.warn is the log. Throws
 /// ConfigError if the folder holds a run of other settings.
 TrainResult serve(const TrainConfig& config, ServerEngineOptions options, bool own_batches,
-                  const Dataset& dataset, const TrainHooks& hooks);
+                  const MakeTrainee& make, const TrainHooks& hooks);
 
 }  // namespace signvote

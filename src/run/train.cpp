@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "engine/checkpoint.h"
 #include "engine/local/local_engine.h"
+#include "run/bare_parameters.h"
 #include "run/learner.h"
 #include "run/loss_watch.h"
 #include "run/network.h"
@@ -28,14 +29,15 @@ namespace fs = std::filesystem;
 /// One run in memory: the parts of a round, wired together. Each process has one.
 class Run {
  public:
-  Run(const TrainConfig& config, const Dataset& dataset, const TrainHooks& hooks, const EnginePlan& plan,
+  Run(const TrainConfig& config, const MakeTrainee& make, const TrainHooks& hooks, const EnginePlan& plan,
       const Group& group)
       : config_(config),
         hooks_(hooks),
         group_(group),
         folder_(config.out),
-        learner_(config, dataset, plan.hosted, hooks.warn),
-        engine_(plan.make(config.tally_options(learner_.replicas().size()), learner_.pool().parallel_for())) {
+        trainee_(make()),
+        engine_(
+            plan.make(config.tally_options(trainee_->parameters().size()), trainee_->pool().parallel_for())) {
     progress_.votes.resize(*config_.workers);
     progress_.samples.resize(*config_.workers);
     if (engine_->leads()) lock_.emplace(folder_);
@@ -48,11 +50,11 @@ class Run {
   }
 
   /// Begins to change the folder. To be called when no process has failed before.
-  void take_over(const Dataset& dataset) {
+  void take_over() {
     if (!engine_->leads()) return;
-    record_.emplace(config_, dataset, learner_.replicas(), learner_.loss(), learner_.pool(),
-                    progress_.rounds);
+    record_.emplace(config_, *trainee_, progress_.rounds);
     keep_model_file(config_);  // before the config.toml that names it
+    keep_parameters_file(config_);
     // A resumed run may have more rounds or other intervals than before.
     write_file_atomically(folder_ / "config.toml", write_config(config_));
     if (hooks_.started) hooks_.started();
@@ -109,11 +111,11 @@ class Run {
   /// not decided, because this process was asked to stop; `stopped` says whether any process was.
   bool round(bool& stopped) {
     const Clock::time_point start = Clock::now();
-    learner_.vote(progress_.rounds, [this](std::uint32_t worker, const SignVector* ballot, BatchLoss loss) {
+    trainee_->vote(progress_.rounds, [this](std::uint32_t worker, const SignVector* ballot, BatchLoss loss) {
       engine_->send_ballot(worker, ballot, loss);
     });
     const Clock::time_point gradients_done = Clock::now();
-    if (progress_.rounds % kDigestEvery == 0) engine_->send_digest(digest(learner_.replicas().parameters()));
+    if (progress_.rounds % kDigestEvery == 0) engine_->send_digest(digest(trainee_->parameters()));
 
     const Outcome outcome = engine_->receive_verdict(hooks_.stop_requested());
     stopped = outcome.stop;
@@ -130,7 +132,7 @@ class Run {
 
   /// Steps by a decided round and counts it. Used for new rounds and for those replayed from a journal.
   void take(const Outcome& outcome) {
-    learner_.step(progress_.rounds++, *outcome.verdict);
+    trainee_->step(progress_.rounds++, *outcome.verdict);
     double loss = 0;
     double samples = 0;
     for (std::size_t m = 0; m < outcome.losses.size(); ++m) {
@@ -175,17 +177,17 @@ class Run {
   }
 
   RunState state() {
-    const auto parameters = learner_.replicas().parameters();
+    const auto parameters = trainee_->parameters();
     RunState result;
     result.run_id = config_.run_id();
     result.progress = progress();
-    result.memories = learner_.memories();
+    result.memories = trainee_->memories();
     result.parameters.assign(parameters.begin(), parameters.end());
     return result;
   }
 
   void restore(const RunState& saved) {
-    const std::size_t size = learner_.replicas().size();
+    const std::size_t size = trainee_->parameters().size();
     if (saved.run_id != config_.run_id())
       throw ConfigError(
           fmt::format("'{}' holds a run with other settings than those given or in its config.toml; use the "
@@ -194,8 +196,8 @@ class Run {
     if (saved.parameters.size() != size)
       throw DataError(fmt::format("'{}' has {} parameters where the model has {}", folder_.string(),
                                   saved.parameters.size(), size));
-    learner_.set_memories(saved.memories);
-    std::ranges::copy(saved.parameters, learner_.replicas().parameters().begin());
+    trainee_->set_memories(saved.memories);
+    std::ranges::copy(saved.parameters, trainee_->parameters().begin());
     progress_ = saved.progress;
   }
 
@@ -217,7 +219,7 @@ class Run {
   /// stepping. Nothing if the process computes no gradients.
   std::optional<double> outside_gradients_share() {
     if (engine_->hosted().empty() || training_seconds_ == 0) return std::nullopt;
-    const double ballot_seconds = learner_.ballot_seconds() / static_cast<double>(learner_.pool().size());
+    const double ballot_seconds = trainee_->ballot_seconds() / static_cast<double>(trainee_->pool().size());
     return (ballot_seconds + verdict_seconds_) / training_seconds_;
   }
 
@@ -226,7 +228,7 @@ class Run {
   const Group& group_;
   fs::path folder_;
   std::optional<FolderLock> lock_;  // only the leader has it, and the record
-  Learner learner_;
+  std::unique_ptr<Trainee> trainee_;
   std::unique_ptr<Engine> engine_;
   std::optional<Record> record_;
 
@@ -270,13 +272,19 @@ void create_run(const TrainConfig& config) {
   write_file_atomically(folder / "config.toml", write_config(config));
 }
 
-TrainResult train(const TrainConfig& config, const Dataset& dataset, const TrainHooks& hooks,
+TrainResult train(const TrainConfig& config, const MakeTrainee& make, const TrainHooks& hooks,
                   const EnginePlan& plan, const Group& group) {
   use_one_torch_thread();
   std::optional<Run> run;
-  on_all_ranks(group, [&] { run.emplace(config, dataset, hooks, plan, group); });
-  on_all_ranks(group, [&] { run->take_over(dataset); });
+  on_all_ranks(group, [&] { run.emplace(config, make, hooks, plan, group); });
+  on_all_ranks(group, [&] { run->take_over(); });
   return run->go();
+}
+
+TrainResult train(const TrainConfig& config, const Dataset& dataset, const TrainHooks& hooks,
+                  const EnginePlan& plan, const Group& group) {
+  const auto make = [&] { return std::make_unique<Learner>(config, dataset, plan.hosted, hooks.warn); };
+  return train(config, make, hooks, plan, group);
 }
 
 void fork_run(const fs::path& from, const TrainConfig& config) {

@@ -7,8 +7,9 @@
 //   DIR/memory-*.bin     what each worker remembers, if it does
 //   DIR/journal/         with a server, instead of the checkpoint and the shards
 //   DIR/network.pt       a copy of the user's own model file, if the run trains one
+//   DIR/parameters.*     a copy of the first parameters, if the run knows no network (.npy or .pt)
 //   DIR/best.pt          the model of the best test so far
-//   DIR/model.pt         the model, once finished (and on Ctrl-C)
+//   DIR/model.pt         the model, once finished (and on Ctrl-C); model.npy if the parameters were .npy
 //   DIR/summary.json     the result, once finished
 #pragma once
 
@@ -25,6 +26,7 @@
 #include "learn/dataset.h"
 #include "report/progress.h"
 #include "run/config.h"
+#include "run/trainee.h"
 
 namespace signvote {
 
@@ -59,8 +61,14 @@ void check_batches(const TrainConfig& config, const Dataset& dataset);
 /// Makes the folder of a new run. Throws ConfigError if it holds a run already.
 void create_run(const TrainConfig& config);
 
+using MakeTrainee = std::function<std::unique_ptr<Trainee>()>;
+
 /// Runs or continues the run in folder config.out, which create_run or fork_run made. Changes nothing there
 /// until it has started. If it cannot start in one of several processes, it throws in all.
+TrainResult train(const TrainConfig& config, const MakeTrainee& make, const TrainHooks& hooks,
+                  const EnginePlan& plan, const Group& group = {});
+
+/// The same for a network on a data set.
 TrainResult train(const TrainConfig& config, const Dataset& dataset, const TrainHooks& hooks,
                   const EnginePlan& plan, const Group& group = {});
 

@@ -51,7 +51,7 @@ class Worker {
     if (hooks_.stop_requested()) return {false, 0};
     prepare(run);
     while (true) {
-      const Event event = session_.next(learner_->replicas().parameters());
+      const Event event = session_.next(learner_->parameters());
       if (event == Event::vote)
         vote();
       else if (event == Event::stepped)
@@ -75,6 +75,11 @@ class Worker {
   /// Prepares what the server wants trained.
   void prepare(const JoinedRun& run) {
     parse_config(run.settings, "the server's settings", config_);
+    if (!config_.has_network())
+      throw ConfigError(fmt::format(
+          "the server trains {} parameters of a model that signvote does not know: this run needs "
+          "a worker of its own, see docs/python.md",
+          run.parameters));
     config_.data = options_.data;
     if (!is_dataset_name(config_.dataset) && config_.data.empty())
       throw ConfigError(
@@ -98,10 +103,10 @@ class Worker {
           fmt::format("the server gave this worker the number {} of {}", worker_, *config_.workers));
     dataset_ = config_.load_data();
     learner_ = std::make_unique<Learner>(config_, dataset_, std::vector{worker_}, hooks_.warn);
-    if (run.parameters != learner_->replicas().size())
+    if (run.parameters != learner_->parameters().size())
       throw EngineError(fmt::format(
           "the server's model has {} parameters, this worker's {}; run the same signvote on both sides",
-          run.parameters, learner_->replicas().size()));
+          run.parameters, learner_->parameters().size()));
     const std::size_t share = learner_->share(worker_);
     batch_ = options_.batch.value_or(config_.batch_sizes()[worker_]);
     if (options_.round_seconds > 0) batch_ = static_cast<std::uint32_t>(std::min<std::size_t>(64, share));
@@ -124,7 +129,7 @@ class Worker {
     if (memory.empty()) return;
     if (options_.state.empty()) return;
     kept_.emplace(options_.state, run.run_id, worker_);
-    static_cast<void>(kept_->load(learner_->replicas().size(), last_, memory));
+    static_cast<void>(kept_->load(learner_->parameters().size(), last_, memory));
   }
 
   /// Says so where the memory begins anew in the middle of a run: there is none, or the server's run has

@@ -8,14 +8,16 @@
 
 #include "cli/compute/commands.h"
 #include "report/heat_map.h"
+#include "run/bare_parameters.h"
 #include "run/network.h"
 
 namespace signvote::cli {
 namespace {
 
 /// The names and sizes of the model's layers. Needs the run's data set, from which the network takes its
-/// shape.
+/// shape. Parameters without a network have the layers that their file names.
 Layers layers_of(const TrainConfig& config) {
+  if (!config.has_network()) return load_parameters(config).layers();
   const Dataset dataset = config.load_data();
   use_one_torch_thread();
   return make_replicas(config, dataset, 1).layers();

@@ -9,6 +9,8 @@
 #include "cli/compute/commands.h"
 #include "cli/compute/hooks.h"
 #include "learn/dataset.h"
+#include "run/bare_parameters.h"
+#include "run/learner.h"
 #include "run/network.h"
 #include "run/record.h"
 
@@ -28,13 +30,23 @@ int run_server(const ServerCommand& command) {
   options.metrics_port = command.metrics_port;
 
   const TrainConfig& config = command.config;
-  const Dataset dataset = config.load_data();
-  check_batches(config, dataset);
-  check_network(config, dataset);
-  make_folder(config.out);
   const TrainHooks hooks = logging_hooks();
+  Dataset dataset;
+  MakeTrainee make = [&] { return std::make_unique<BareParameters>(config); };
+  if (config.has_network()) {
+    dataset = config.load_data();
+    check_batches(config, dataset);
+    check_network(config, dataset);
+    options.most_samples = static_cast<std::uint32_t>(dataset.train.count());
+    make = [&] {
+      return std::make_unique<Learner>(config, dataset, std::vector<std::uint32_t>{}, hooks.warn);
+    };
+  }
+  make_folder(config.out);
   if (command.tls && !command.tls->warning().empty()) hooks.warn(command.tls->warning());
-  const TrainResult result = serve(config, options, command.own_batches, dataset, hooks);
+  // Without a network, how many samples a worker takes is its own business.
+  const bool own_batches = command.own_batches || !config.has_network();
+  const TrainResult result = serve(config, options, own_batches, make, hooks);
   if (!result.finished) {
     hooks.warn(fmt::format("stopped and saved after round {} of {}; the same command goes on", result.rounds,
                            config.rounds));
