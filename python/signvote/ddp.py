@@ -35,16 +35,19 @@ def register(
     model: DistributedDataParallel,
     method: str = "it",
     *,
+    sign_of: str = "gradient",
     process_group: Optional[torch.distributed.ProcessGroup] = None,
     **options: Any,
 ) -> "Vote":
     """Makes `model` vote on its gradients from now on. All ranks must call this, in the same order.
 
-    `method` and `options` (initial_rounds, clip) are those of signvote.Tally. The votes travel through
-    `process_group`, which nobody else may use meanwhile; by default it is a new one of Gloo, because the tally
-    runs on the CPU, whatever the model runs on.
+    `method` and `options` (initial_rounds, clip, prior_rounds, forget) are those of signvote.Tally. A rank votes
+    with the signs of its gradient, or of its own momentum ("momentum:0.9"), or of Lion's mix of both
+    ("lion:0.9,0.99"): then give the optimizer no momentum of its own. The votes travel through `process_group`,
+    which nobody else may use meanwhile; by default it is a new one of Gloo, because the tally runs on the CPU,
+    whatever the model runs on.
     """
-    vote = Vote(model, process_group, method=method, **options)
+    vote = Vote(model, process_group, sign_of, method=method, **options)
     model.register_comm_hook(vote, _on_bucket)
     return vote
 
@@ -62,7 +65,11 @@ class Vote:
     """
 
     def __init__(
-        self, model: DistributedDataParallel, process_group: Optional[torch.distributed.ProcessGroup], **options: Any
+        self,
+        model: DistributedDataParallel,
+        process_group: Optional[torch.distributed.ProcessGroup],
+        sign_of: str = "gradient",
+        **options: Any,
     ) -> None:
         if not isinstance(model, DistributedDataParallel):
             raise ValueError("the model must be a DistributedDataParallel: wrap it before you register the vote")
@@ -81,12 +88,14 @@ class Vote:
         on_gpu = torch.distributed.get_backend(process_group) == "nccl"  # it takes nothing from the CPU
         self._device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
         self._options = options
+        self._betas = _betas_of(sign_of)
         self._shards: Dict[str, _Shard] = {}
         self._shard_of: Dict[int, _Shard] = {}  # by the parameter's id
         for name, parameter in model.module.named_parameters():
             if parameter.requires_grad:
                 shard = _Shard(parameter.numel(), self._ranks, len(self._shards))
                 shard.tally = self._new_tally(shard, self._ranks)
+                shard.momentum = None if self._betas is None else numpy.zeros(shard.size, "float32")
                 self._shards[name] = self._shard_of[id(parameter)] = shard
         self._layouts: Dict[Tuple[_Shard, ...], _Layout] = {}
         self._votes = 0
@@ -96,14 +105,19 @@ class Vote:
         self.absences = [0] * self._ranks
 
     def state_dict(self) -> Dict[str, Any]:
-        """What was learnt, of all parameters: 2 bytes for each rank and coordinate. All ranks must call this."""
-        mine = {name: shard.tally.snapshot() for name, shard in self._shards.items()}
+        """What was learnt, of all parameters, and each rank's momentum: for each rank and coordinate 2 bytes (none
+        for mv and agree), and 4 of momentum. All ranks must call this."""
+        mine = {name: (shard.tally.snapshot(), shard.momentum) for name, shard in self._shards.items()}
         parts = [pickle.loads(part) for part in self._on_thread(self._exchange, [pickle.dumps(mine)] * self._ranks)]
         return {
             "steps": self.steps,
             "absences": list(self.absences),
             "snapshots": {  # as tensors, which torch.load takes in all its modes
-                name: [torch.from_numpy(numpy.frombuffer(part[name], "uint8").copy()) for part in parts]
+                name: [torch.from_numpy(numpy.frombuffer(part[name][0], "uint8").copy()) for part in parts]
+                for name in self._shards
+            },
+            "momenta": {
+                name: [] if self._betas is None else [torch.from_numpy(part[name][1]) for part in parts]
                 for name in self._shards
             },
         }
@@ -125,8 +139,12 @@ class Vote:
                 raise DataError(f"parameter '{name}': {error}") from None
             tally.set_workers(self._ranks)
             tallies.append(tally)
-        for shard, tally in zip(self._shards.values(), tallies):
+        for (name, shard), tally in zip(self._shards.items(), tallies):
             shard.tally = tally
+            if shard.momentum is not None:
+                momenta = state.get("momenta", {}).get(name, [])
+                known = self._rank < len(momenta)  # a new rank has none yet
+                shard.momentum[:] = momenta[self._rank].numpy() if known else 0
         self.steps = state["steps"]
         self.absences = (list(absences) + [0] * self._ranks)[: self._ranks]
 
@@ -176,8 +194,14 @@ class Vote:
         return self._signs(gradient, verdicts, layout)
 
     def _end_step(self) -> None:
-        # Sums that a method pools over the whole model belong here: one all-reduce of a small int64 vector on this
-        # thread, after the step's last bucket, so that all tallies use it in the next step.
+        # What a method learns over the whole model, all tallies are told after the step's last bucket.
+        tallies = [shard.tally for shard in self._shards.values()]
+        sums = torch.from_numpy(sum(tally.pooled() for tally in tallies)).to(self._device) if tallies else None
+        if sums is not None and len(sums) > 0:
+            torch.distributed.all_reduce(sums, group=self._group)
+            self.bytes_sent += sums.numel() * sums.element_size() * (self._ranks - 1)
+            for tally in tallies:
+                tally.set_pooled(sums.cpu().numpy())
         self.steps += 1
 
     def _header(self, kind: str, size: int, worker: int = 0) -> MessageHeader:
@@ -188,7 +212,13 @@ class Vote:
         """This rank's ballot on each rank's parts; empty messages if its gradient is not finite."""
         if gradient.dtype == torch.float16:
             gradient = gradient.float()  # the kernels know no float16
-        packed = [signs for signs in map(pack, gradient.split(layout.sizes)) if signs is not None]
+        if self._betas is not None:
+            gradient = gradient.float()  # as momenta are
+        packed = [
+            signs
+            for shard, values in zip(layout.shards, gradient.split(layout.sizes))
+            if (signs := self._signs_of(values, shard)) is not None
+        ]
         if len(packed) < len(layout.sizes):
             return [b""] * self._ranks
         present, negative = (plane[layout.order] for plane in _joined(packed))
@@ -198,6 +228,11 @@ class Vote:
             ballot = _sign_vector(layout.size_of(rank), (present[words], negative[words]))
             messages.append(encode(self._header("ballot", ballot.size, self._rank), ballot))
         return messages
+
+    def _signs_of(self, gradient: torch.Tensor, shard: "_Shard") -> Optional[SignVector]:
+        if self._betas is None:
+            return pack(gradient)
+        return pack(gradient, momentum=shard.momentum, betas=self._betas)
 
     def _decide(self, messages: List[bytes], layout: "_Layout") -> SignVector:
         """The verdict on this rank's parts, by all ranks' ballots on them."""
@@ -249,9 +284,10 @@ class Vote:
 
 class _Shard:
     """A parameter in parts, one for each rank: parts[r] is (first, last) of rank r's words. Its tally is that of
-    this rank's part."""
+    this rank's part, its momentum this rank's own of the whole parameter."""
 
     tally: Tally
+    momentum: Optional[numpy.ndarray]
 
     def __init__(self, size: int, ranks: int, number: int) -> None:
         self.size = size
@@ -294,6 +330,23 @@ class _Layout:
         ordered = numpy.empty_like(plane)
         ordered[self.order] = plane
         return ordered
+
+
+def _betas_of(sign_of: str) -> Optional[Tuple[float, float]]:
+    """What `pack` takes; None for the gradient itself."""
+    kind, _, numbers = sign_of.partition(":")
+    try:
+        betas = [float(number) for number in numbers.split(",")] if numbers else []
+    except ValueError:
+        betas = []
+    expected = {"gradient": 0, "momentum": 1, "lion": 2}.get(kind)
+    if (kind, numbers) == ("gradient", ""):
+        return None
+    if not betas or len(betas) != expected or not all(0 <= beta < 1 for beta in betas):
+        raise ValueError(
+            f"sign_of is '{sign_of}'; it must be 'gradient', 'momentum:B' or 'lion:B1,B2', with each B from 0 to below 1"
+        )
+    return betas[0], betas[-1]
 
 
 def _words(size: int) -> int:

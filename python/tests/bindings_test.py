@@ -95,6 +95,22 @@ class Signs(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "16 bits"):
             signvote.pack(torch.ones(4).half())
 
+    def test_momentum_is_signed_and_moved_on(self):
+        for betas in ((0.9, 0.9), (0.9, 0.99), (0, 0)):
+            momentum, expected = np.zeros(1000, "float32"), np.zeros(1000)
+            for _ in range(5):
+                gradient = self.random.standard_normal(1000).astype("float32")
+                signs = signvote.pack(gradient, momentum=momentum, betas=betas).to_signs()
+                voted = betas[0] * expected + (1 - betas[0]) * gradient
+                clear = np.abs(voted) > 1e-5  # of the others the sign is a matter of rounding
+                self.assertGreater(np.count_nonzero(clear), 900)
+                np.testing.assert_array_equal(signs[clear], np.sign(voted)[clear])
+                expected = betas[1] * expected + (1 - betas[1]) * gradient
+                np.testing.assert_allclose(momentum, expected, atol=1e-5)
+        kept = momentum.copy()
+        self.assertIsNone(signvote.pack(np.full(1000, np.nan, "float32"), momentum=momentum))
+        np.testing.assert_array_equal(momentum, kept)
+
     def test_step_changes_parameters_in_place(self):
         x = self.random.standard_normal(1000).astype("float32")
         signs = random_signs(self.random, 1000)
@@ -124,6 +140,9 @@ class Signs(unittest.TestCase):
             "contiguous": lambda: signvote.pack(np.ones((4, 4)).T),
             "float32, float64 or bfloat16": lambda: signvote.pack(np.ones(4, "float16")),
             "out has 10 coordinates; it must have 4": lambda: signvote.pack(np.ones(4), out=vector),
+            "a beta is 1": lambda: signvote.pack(read_only, momentum=np.zeros(10, "float32"), betas=(1, 0.9)),
+            "the momentum has 9 coordinates": lambda: signvote.pack(read_only, momentum=np.zeros(9, "float32")),
+            "the momentum may only be read": lambda: signvote.pack(read_only, momentum=read_only),
             "must be an array of float32": lambda: signvote.step(np.ones(10), vector, 0.1),
             "has 9 coordinates; it must have 10": lambda: signvote.step(np.ones(9, "float32"), vector, 0.1),
             "may only be read": lambda: signvote.step(read_only, vector, 0.1),
@@ -187,7 +206,7 @@ class Tallies(unittest.TestCase):
         self.assertEqual((tally.rounds_of(2), tally.total_half_errors()[2]), (0, 0))
 
     def test_a_tally_goes_on_from_its_snapshot(self):
-        for method in ("mv", "it"):
+        for method in ("mv", "it", "shrink", "agree"):
             tally = signvote.Tally(workers=5, end=1000, initial_rounds=3, method=method)
             for _ in range(5):
                 tally.decide(random_ballots(self.random, 5, 1000))
@@ -218,6 +237,30 @@ class Tallies(unittest.TestCase):
             again.restore(parts[1])
         with self.assertRaisesRegex(signvote.DataError, "checksum"):
             again.restore(whole.snapshot()[:-1] + b"x")
+
+    def test_parts_that_are_told_the_sums_of_all_decide_as_the_whole(self):
+        for method in ("mv", "it", "shrink", "agree"):
+            options = {"workers": 5, "method": method, "initial_rounds": 2}
+            whole = signvote.Tally(end=1000, **options)
+            ranges = ((0, 128), (128, 1000))
+            parts = [signvote.Tally(begin=begin, end=end, **options) for begin, end in ranges]
+            truth = random_signs(self.random, 1000)
+            for _ in range(20):
+                votes = [truth * np.where(self.random.random(1000) < p, 1, -1) for p in (0.9, 0.6, 0.6, 0.7, 0.3)]
+                votes = [v.astype("int8") for v in votes]
+                expected = whole.decide([signvote.SignVector.from_signs(v) for v in votes]).to_signs()
+                for part, (begin, end) in zip(parts, ranges):
+                    ballots = [signvote.SignVector.from_signs(v[begin:end]) for v in votes]
+                    np.testing.assert_array_equal(part.decide(ballots).to_signs(), expected[begin:end])
+                sums = parts[0].pooled() + parts[1].pooled()
+                np.testing.assert_array_equal(sums, whole.pooled())
+                for part in parts:
+                    part.set_pooled(sums)
+            self.assertEqual(len(whole.worker_weights()), 5 if method == "agree" else 0)
+            if method == "agree":
+                np.testing.assert_array_equal(parts[0].worker_weights(), whole.worker_weights())
+                self.assertLess(whole.worker_weights()[4], 0)  # what it says is wrong, and that is information
+                self.assertEqual(np.argmax(whole.worker_weights()), 0)
 
     def test_verdicts_can_be_written_where_they_are_wanted(self):
         tally = signvote.Tally(workers=2, end=100)

@@ -181,6 +181,28 @@ class Ranks(unittest.TestCase):
     def test_ranks_vote_as_one_tally_by_majority(self):
         self.compare(options={"method": "mv"})
 
+    def test_ranks_vote_as_one_tally_by_what_is_learnt_of_the_whole_model(self):
+        for method in ("shrink", "agree"):
+            self.compare(options={"method": method, "initial_rounds": 2}, bucket_bytes=100)
+
+    def test_ranks_sign_their_own_momentum(self):
+        for sign_of, betas in (("momentum:0.9", (0.9, 0.9)), ("lion:0.9,0.99", (0.9, 0.99))):
+            options = {"method": "agree", "sign_of": sign_of}
+            whole = run_ranks(3, train, range(6), {"options": options})
+            begun = run_ranks(3, train, range(3), {"options": options, "bucket_bytes": 100})
+            saved = {"options": options, "state": begun[0]["state"], "parameters": begun[0]["parameters"]}
+            ended = run_ranks(3, train, range(3, 6), saved)
+            tally = signvote.Tally(workers=3, end=SIZE, method="agree")
+            momenta = np.zeros((3, SIZE), "float32")
+            for number in range(6):
+                rows = [(*begun[rank]["records"], *ended[rank]["records"])[number] for rank in range(3)]
+                gradients = [row[0].astype("float32") for row in rows]
+                ballots = [signvote.pack(g, momentum=m, betas=betas) for g, m in zip(gradients, momenta)]
+                expected = tally.decide(ballots).to_signs()
+                for rank in range(3):
+                    np.testing.assert_array_equal(rows[rank][1], expected)
+                    np.testing.assert_array_equal(whole[rank]["records"][number][1], expected)
+
     def test_weighted_verdicts_are_not_those_of_a_majority(self):
         results = run_ranks(4, train, range(6), {"options": {"method": "it", "initial_rounds": 2}})
         majority = signvote.Tally(workers=4, end=SIZE, method="mv")
@@ -234,14 +256,15 @@ class Ranks(unittest.TestCase):
         self.assertEqual(ended[0]["steps"], 8)
 
     def test_a_run_goes_on_with_fewer_and_with_more_ranks(self):
-        options = {"method": "it", "initial_rounds": 2}
-        results, tally = self.compare(options=options)
-        for ranks in (3, 4, 2):
-            saved = {"options": options, "state": results[0]["state"], "parameters": results[0]["parameters"]}
-            results = run_ranks(ranks, train, range(10, 14), saved)
-            tally.set_workers(ranks)
-            self.check(results, tally)
-            self.assertEqual(len(results[0]["absences"]), ranks)
+        for method in ("it", "agree"):
+            options = {"method": method, "initial_rounds": 2}
+            results, tally = self.compare(options=options)
+            for ranks in (3, 4, 2):
+                saved = {"options": options, "state": results[0]["state"], "parameters": results[0]["parameters"]}
+                results = run_ranks(ranks, train, range(10, 14), saved)
+                tally.set_workers(ranks)
+                self.check(results, tally)
+                self.assertEqual(len(results[0]["absences"]), ranks)
 
     def test_a_step_sends_a_twentieth_of_what_float_gradients_need(self):
         for size, sent in run_ranks(4, train_large, 3):

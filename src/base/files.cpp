@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "signvote/error.h"
@@ -16,6 +17,8 @@ namespace signvote {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::chrono::minutes kPatience{1};
 
 [[noreturn]] void fail(std::string_view what, const fs::path& path, int error) {
   const char* hint = error == ENOSPC || error == EDQUOT ? "; free some space and try again"
@@ -76,13 +79,19 @@ int open_new(const fs::path& path, Access access) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(const fs::path& path, Access access)
+AtomicFile::AtomicFile(const fs::path& path, Access access, std::chrono::milliseconds patience)
     : path_(path), temporary_(path.string() + ".tmp"), folder_(-1), fd_(-1) {
-  Descriptor folder(open_folder(folder_of(path)));
-  if (folder.get() < 0) fail("write", temporary_, errno);
-  fd_ = open_new(temporary_, access);
-  if (fd_ < 0) fail("write", temporary_, errno);
-  folder_ = folder.release();
+  using Clock = std::chrono::steady_clock;
+  for (const Clock::time_point end = Clock::now() + patience; true;
+       std::this_thread::sleep_for(std::chrono::milliseconds(20))) {
+    Descriptor folder(open_folder(folder_of(path)));
+    if (folder.get() >= 0) fd_ = open_new(temporary_, access);
+    if (fd_ >= 0) {
+      folder_ = folder.release();
+      return;
+    }
+    if ((errno != EMFILE && errno != ENFILE) || Clock::now() >= end) fail("write", temporary_, errno);
+  }
 }
 
 AtomicFile::~AtomicFile() {
@@ -110,7 +119,7 @@ OpenFolder::~OpenFolder() { ::close(fd_); }
 void OpenFolder::sync() const { sync_descriptor(fd_, path_); }
 
 void write_file_atomically(const fs::path& path, std::span<const std::byte> content, Access access) {
-  AtomicFile file(path, access);
+  AtomicFile file(path, access, kPatience);
   file.write(content);
   file.commit();
 }

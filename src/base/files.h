@@ -2,6 +2,7 @@
 // to the writer in between. Every failure throws DataError with the path and the reason.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -16,7 +17,8 @@ namespace signvote {
 enum class Access { everybody, owner };
 
 /// Writes path.tmp, fsyncs it, renames it over path and fsyncs the folder. path.tmp is always a new file, so
-/// that nobody who can guess the name can have the content written through a link.
+/// that nobody who can guess the name can have the content written through a link. A process that has no file
+/// descriptor left waits up to a minute for one: a server in a flood of connections gets them back.
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> content,
                            Access access = Access::everybody);
 void write_file_atomically(const std::filesystem::path& path, std::string_view content,
@@ -24,10 +26,12 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view c
 
 /// The same for a file that is written in parts. commit() puts the whole file at path; without it
 /// path stays as it was, and the destructor removes path.tmp. Only the constructor opens something, so a
-/// process that has no file descriptor left fails before anything has changed.
+/// process that has no file descriptor left, and gets none in the time of `patience`, fails before anything has
+/// changed.
 class AtomicFile {
  public:
-  explicit AtomicFile(const std::filesystem::path& path, Access access = Access::everybody);
+  explicit AtomicFile(const std::filesystem::path& path, Access access = Access::everybody,
+                      std::chrono::milliseconds patience = {});
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;

@@ -28,31 +28,7 @@ void SettingsFlags::add_to(CLI::App& command, const TrainConfig& defaults,
 
 void SettingsFlags::apply_to(TrainConfig& config) const {
   if (!config_file.empty()) read_config(config_file, config);
-  // These three say the same in different ways, so a flag for one replaces what the file says with any of
-  // them.
-  if (std::ranges::any_of(given, [](const auto& one) {
-        const std::string& name = one.first->name;
-        return name == "batch_mode" || name == "batches" || name == "workers";
-      })) {
-    config.batch_mode.reset();
-    config.batches.clear();
-    config.workers.reset();
-  }
-  // The same for a model, and a data set, and what the file says of them.
-  for (const auto& [option, text] : given) {
-    if (option->name == "model") config.model_file_sha256.clear();
-    if (option->name == "parameters") config.parameters_sha256.clear();
-    if (option->name == "method" && text != config.method) {  // another method has other defaults
-      config.initial_rounds.reset();
-      config.prior_rounds.reset();
-      config.forget.reset();
-      if ((text == "sgd") != config.full_precision()) config.step.reset();
-    }
-    if (option->name == "dataset" && !(is_dataset_name(text) && is_dataset_name(config.dataset))) {
-      config.data.clear();
-      config.context.reset();
-    }
-  }
+  make_room(given, config);
   for (const auto& [option, text] : given) option->set(config, text);
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "run/config.h"
@@ -15,8 +14,8 @@ namespace signvote::cli {
 
 /// Must outlive the command it was added to.
 struct SettingsFlags {
-  std::string config_file;                                        // --config; empty: none
-  std::vector<std::pair<const TrainOption*, std::string>> given;  // flags and their texts
+  std::string config_file;         // --config; empty: none
+  std::vector<GivenOption> given;  // flags and their texts
 
   void add_config_file_to(CLI::App& command);
   /// The help shows `defaults`. What the command decides by itself is in `leave_out`.

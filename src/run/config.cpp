@@ -244,11 +244,11 @@ void resolve_parameters(TrainConfig& config) {
   config.parameters_sha256 = sha256;
 }
 
+// Of a string or a number.
 std::string toml_text(const toml::node& value) {
   if (const auto* text = value.as_string()) return text->get();
   if (const auto* whole = value.as_integer()) return fmt::format("{}", whole->get());
-  if (const auto* decimal = value.as_floating_point()) return fmt::format("{}", decimal->get());
-  throw ConfigError("must be a number or a string");
+  return fmt::format("{}", value.as_floating_point()->get());
 }
 
 }  // namespace
@@ -440,6 +440,29 @@ std::string parameters_copy(const TrainConfig& config) {
   return "parameters" + std::filesystem::path(config.parameters).extension().string();
 }
 
+void make_room(const std::vector<GivenOption>& given, TrainConfig& config) {
+  for (const auto& [option, text] : given) {
+    const std::string& name = option->name;
+    if (name == "batch_mode" || name == "batches" || name == "workers") {
+      config.batch_mode.reset();
+      config.batches.clear();
+      config.workers.reset();
+    }
+    if (name == "model") config.model_file_sha256.clear();
+    if (name == "parameters") config.parameters_sha256.clear();
+    if (name == "method" && text != config.method) {
+      config.initial_rounds.reset();
+      config.prior_rounds.reset();
+      config.forget.reset();
+      if ((text == "sgd") != config.full_precision()) config.step.reset();
+    }
+    if (name == "dataset" && !(is_dataset_name(text) && is_dataset_name(config.dataset))) {
+      config.data.clear();
+      config.context.reset();
+    }
+  }
+}
+
 std::uint64_t TrainConfig::run_id() const {
   std::string settings;
   for (const TrainOption& option : train_options())
@@ -532,10 +555,12 @@ void parse_config(const std::string& text, const std::string& file, TrainConfig&
   } catch (const toml::parse_error& error) {
     throw ConfigError(fmt::format("{}:{}: {}", file, error.source().begin.line, error.description()));
   }
+  std::vector<GivenOption> given;
+  std::vector<std::string> places;
   for (const auto& [key, value] : table) {
     std::string name(key.str());
     std::ranges::replace(name, '-', '_');
-    const auto where = fmt::format("{}:{}", file, value.source().begin.line);
+    const auto where = places.emplace_back(fmt::format("{}:{}", file, value.source().begin.line));
     const auto& options = train_options();
     const auto option = std::ranges::find(options, name, &TrainOption::name);
     if (option == options.end()) {
@@ -546,10 +571,17 @@ void parse_config(const std::string& text, const std::string& file, TrainConfig&
           fmt::format("{}: unknown key '{}'{}", where, std::string(key.str()),
                       near ? fmt::format("; did you mean '{}'?", *near) : "; see signvote train --help"));
     }
+    if (!value.is_string() && !value.is_number())
+      throw ConfigError(fmt::format("{}: {}: must be a number or a string", where, name));
+    given.emplace_back(&*option, toml_text(value));
+  }
+  make_room(given, config);
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const auto& [option, value] = given[i];
     try {
-      option->set(config, toml_text(value));
+      option->set(config, value);
     } catch (const ConfigError& error) {
-      throw ConfigError(fmt::format("{}: {}: {}", where, name, error.what()));
+      throw ConfigError(fmt::format("{}: {}: {}", places[i], option->name, error.what()));
     }
   }
 }

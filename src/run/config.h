@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "learn/dataset.h"
@@ -98,6 +99,13 @@ struct TrainOption {
   std::function<void(TrainConfig&, const std::string&)> set;  // throws ConfigError
 };
 const std::vector<TrainOption>& train_options();
+
+/// An option and the text it is to be set to.
+using GivenOption = std::pair<const TrainOption*, std::string>;
+
+/// Clears what `given` replaces, before it is set: batches by any option that says something of them, what is
+/// known of a file by another one, the defaults of a method by another one.
+void make_room(const std::vector<GivenOption>& given, TrainConfig& config);
 
 /// "--initial-rounds" for the option "initial_rounds".
 std::string flag(const std::string& option);

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <csignal>
+#include <optional>
+#include <thread>
 
 #include "signvote/error.h"
 #include "temporary_folder.h"
@@ -35,6 +37,20 @@ class FileSizeLimit {
  private:
   rlimit before_{};
   void (*handler_)(int);
+};
+
+// While it lives this process can open no file.
+class NoFilesLeft {
+ public:
+  NoFilesLeft() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit limit{0, before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  ~NoFilesLeft() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
 };
 
 template <class Call>
@@ -263,6 +279,19 @@ TEST(AtomicFile, is_there_once_it_is_committed) {
                           RC_ASSERT(read_text_file(folder / "file") == (commit ? content : "old"));
                           RC_ASSERT(folder.names() == std::set<std::string>{"file"});
                         }));
+}
+
+TEST(AtomicFile, waits_for_a_file_descriptor_if_it_is_told_to) {
+  const TemporaryFolder folder;
+  const fs::path path = folder.path() / "a";
+  std::optional<NoFilesLeft> flood(std::in_place);
+  const std::string why = refusal([&] { AtomicFile file(path); });
+  std::thread writer([&] { write_file_atomically(path, "whole"); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // without it, the test could only pass too easily
+  flood.reset();
+  writer.join();
+  EXPECT_NE(why.find("Too many open files"), std::string::npos) << why;
+  EXPECT_EQ(read_text_file(path), "whole");
 }
 
 TEST(InputFile, is_read_at_any_place_and_after_its_name_is_gone) {

@@ -60,6 +60,24 @@ TEST(Config, a_server_does_not_tell_workers_its_paths) {
   EXPECT_EQ(read.run_id(), config.run_id()) << "the rest is all there";
 }
 
+TEST(Config, what_is_given_replaces_what_was_known_of_it) {
+  TrainConfig config;
+  parse_config("dataset = '/'\nmodel = 'a.pt'\nmodel_file_sha256 = 'x'\nbatches = '3x4'", "first", config);
+  config.data = "/somewhere";
+  config.workers = 3;
+  config.initial_rounds = 7;
+  parse_config("dataset = '/'\nmodel = 'b.pt'\nworkers = 2\nmethod = 'mv'", "second", config);
+  EXPECT_EQ(config.data, "");
+  EXPECT_EQ(config.model_file_sha256, "");
+  EXPECT_EQ(config.batches, "");
+  EXPECT_EQ(config.workers, 2);
+  EXPECT_FALSE(config.initial_rounds);
+  // Together they do not replace each other.
+  parse_config("data = 'd'\ndataset = '/'\nmodel = 'c.pt'\nmodel_file_sha256 = 'y'", "third", config);
+  EXPECT_EQ(config.data, "d");
+  EXPECT_EQ(config.model_file_sha256, "y");
+}
+
 TEST(Config, batches) {
   expect_refused("batches", {"", "x4", "4x", "0", "4,,4", "4,", "4x0", "0x4", "4x4x4", "-1", "4.5"},
                  "write sizes like 14x4,904");
