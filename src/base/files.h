@@ -26,8 +26,8 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view c
 
 /// The same for a file that is written in parts. commit() puts the whole file at path; without it
 /// path stays as it was, and the destructor removes path.tmp. Only the constructor opens something, so a
-/// process that has no file descriptor left, and gets none in the time of `patience`, fails before anything has
-/// changed.
+/// process that has no file descriptor left, and gets none in the time of `patience`, fails before anything
+/// has changed.
 class AtomicFile {
  public:
   explicit AtomicFile(const std::filesystem::path& path, Access access = Access::everybody,

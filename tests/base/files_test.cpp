@@ -287,7 +287,8 @@ TEST(AtomicFile, waits_for_a_file_descriptor_if_it_is_told_to) {
   std::optional<NoFilesLeft> flood(std::in_place);
   const std::string why = refusal([&] { AtomicFile file(path); });
   std::thread writer([&] { write_file_atomically(path, "whole"); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // without it, the test could only pass too easily
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds(100));  // without it, the test could only pass too easily
   flood.reset();
   writer.join();
   EXPECT_NE(why.find("Too many open files"), std::string::npos) << why;
