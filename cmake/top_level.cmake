@@ -10,8 +10,9 @@ endif()
 
 find_program(CCACHE ccache)
 if(CCACHE)
-  # These let ccache work with the precompiled header.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+  # These let ccache work with the precompiled header, and for all clones of this source on a machine.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+    CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
 endif()
 
 # Sanitizers hold for everything that is compiled here, also for generated code.
