@@ -15,11 +15,11 @@ class Attendance {
   using Time = std::chrono::system_clock::time_point;
 
   struct Seat {
-    std::string name;             // whose it is; empty: nobody's yet
-    bool connected = false;       // it has a session
-    bool answered = false;        // in the open round
-    bool wrong_model = false;     // it had another model when that was last compared
-    std::optional<Time> seen{};   // when it last joined, answered or left
+    std::string name;            // whose it is; empty: nobody's yet
+    bool connected = false;      // it has a session
+    bool answered = false;       // in the open round
+    bool wrong_model = false;    // it had another model when that was last compared
+    std::optional<Time> seen{};  // when it last joined, answered or left
   };
   struct Now {
     std::vector<Seat> seats;  // by worker; empty: nobody tells

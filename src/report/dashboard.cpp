@@ -73,8 +73,7 @@ HttpAnswer answer_with(unsigned status, const Asset& asset) {
 bool is_same_secret(std::string_view a, std::string_view b) {
   if (a.size() != b.size()) return false;
   volatile unsigned char differs = 0;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    differs = differs | static_cast<unsigned char>(a[i] ^ b[i]);
+  for (std::size_t i = 0; i < a.size(); ++i) differs = differs | static_cast<unsigned char>(a[i] ^ b[i]);
   return differs == 0;
 }
 
@@ -84,7 +83,8 @@ bool names_loopback(std::string_view host) {
     host = host.substr(0, colon);
   if (host == "localhost" || host == "[::1]") return true;
   const auto in_a_number = [](char c) { return c == '.' || (c >= '0' && c <= '9'); };
-  return host.starts_with("127.") && std::ranges::count(host, '.') == 3 && std::ranges::all_of(host, in_a_number);
+  return host.starts_with("127.") && std::ranges::count(host, '.') == 3 &&
+         std::ranges::all_of(host, in_a_number);
 }
 
 Dashboard::Dashboard(const DashboardOptions& options, DashboardState& state)
@@ -107,7 +107,8 @@ Dashboard::Dashboard(const DashboardOptions& options, DashboardState& state)
   http.limits = options.limits;
   publish();  // before anybody can ask
   server_.emplace(http, [this](const HttpRequest& request) { return secured(answer(request)); });
-  const std::string host = options.host.find(':') == std::string::npos ? options.host : "[" + options.host + "]";
+  const std::string host =
+      options.host.find(':') == std::string::npos ? options.host : "[" + options.host + "]";
   address_ = fmt::format("{}://{}:{}/", options.certificate.empty() ? "http" : "https", host, port());
   thread_ = std::thread([this] { look_again_and_again(); });
 }

@@ -11,12 +11,12 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kTests = 500;          // rows of the tests' history
-constexpr double kRateWindow = 30;           // seconds over which rounds are counted
-constexpr double kHeatMapSeconds = 3;        // between two heat maps for a page
-constexpr double kLeastPatience = 3;         // seconds until a worker is late in a round that waits for it
-constexpr double kPatience = 3;              // the same in usual rounds
-constexpr std::size_t kLossAndRate = 2;      // columns
+constexpr std::size_t kTests = 500;      // rows of the tests' history
+constexpr double kRateWindow = 30;       // seconds over which rounds are counted
+constexpr double kHeatMapSeconds = 3;    // between two heat maps for a page
+constexpr double kLeastPatience = 3;     // seconds until a worker is late in a round that waits for it
+constexpr double kPatience = 3;          // the same in usual rounds
+constexpr std::size_t kLossAndRate = 2;  // columns
 constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
 /// Many workers have fewer rows, so that a page that opens need not fetch more than some hundred kilobytes.
@@ -37,7 +37,8 @@ json short_number(const std::optional<double>& value) { return short_number(valu
 
 std::string event(const char* name, const json& data) {
   // What is no UTF-8, such as a folder's name, may not end the run.
-  return fmt::format("event: {}\ndata: {}\n\n", name, data.dump(-1, ' ', false, json::error_handler_t::replace));
+  return fmt::format("event: {}\ndata: {}\n\n", name,
+                     data.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
 bool is_better(const DashboardTest& test, const DashboardTest& best) {
@@ -148,8 +149,7 @@ void DashboardState::add_row(Time now) {
   while (last_looks_.size() > 2 && seconds_between(last_looks_[1].first, now) > kRateWindow)
     last_looks_.pop_front();
   if (round_.done <= row_round_ || lost_rounds_ == 0) return;
-  std::vector<double> numbers = {losses_ / static_cast<double>(lost_rounds_),
-                                 rounds_per_second()};
+  std::vector<double> numbers = {losses_ / static_cast<double>(lost_rounds_), rounds_per_second()};
   if (run_.learns)
     for (std::uint32_t m = 0; m < run_.workers; ++m)
       numbers.push_back(seen_.empty() ? kNoNumber : seen_[m].weight.value_or(kNoNumber));
@@ -188,7 +188,8 @@ std::string DashboardState::news(Time now) {
 
 std::string DashboardState::whole() const {
   const std::lock_guard lock(mutex_);
-  json all = {{"run", run()}, {"now", standing(last_look_)}, {"rows", json::array()}, {"tests", json::array()}};
+  json all = {
+      {"run", run()}, {"now", standing(last_look_)}, {"rows", json::array()}, {"tests", json::array()}};
   for (std::size_t i = 0; i < rows_.size(); ++i) all["rows"].push_back(row(i));
   for (std::size_t i = 0; i < tests_.size(); ++i) all["tests"].push_back(test(i));
   if (heat_maps_ > 0) all["heat_map"] = heat_map();
@@ -214,16 +215,18 @@ json DashboardState::test(std::size_t row) const {
 json DashboardState::standing(Time now) const {
   const double rate = rounds_per_second();
   const std::uint64_t left = run_.rounds - std::min(run_.rounds, round_.done);
-  json all = {{"phase", phase_},
-              {"done", round_.done},
-              {"loss", short_number(round_.loss)},
-              {"rate", short_number(rate)},
-              {"left", rate > 0 ? short_number(static_cast<double>(left) / rate) : json()},
-              {"weighted", weighted_},
-              {"wire", {{"up", round_.wire.up}, {"down", round_.wire.down}, {"float32", round_.wire.float32}}},
-              {"workers", workers(now)}};
+  json all = {
+      {"phase", phase_},
+      {"done", round_.done},
+      {"loss", short_number(round_.loss)},
+      {"rate", short_number(rate)},
+      {"left", rate > 0 ? short_number(static_cast<double>(left) / rate) : json()},
+      {"weighted", weighted_},
+      {"wire", {{"up", round_.wire.up}, {"down", round_.wire.down}, {"float32", round_.wire.float32}}},
+      {"workers", workers(now)}};
   const auto describe = [](const DashboardTest& test) {
-    return json{{"round", test.round}, {"accuracy", short_number(test.accuracy)}, {"loss", short_number(test.loss)}};
+    return json{
+        {"round", test.round}, {"accuracy", short_number(test.accuracy)}, {"loss", short_number(test.loss)}};
   };
   if (tested_) all["test"] = describe(*tested_);
   if (best_) all["best"] = describe(*best_);
@@ -238,9 +241,8 @@ json DashboardState::workers(Time now) const {
   for (std::uint32_t m = 0; m < run_.workers; ++m) {
     const DashboardWorker worker = seen_.empty() ? DashboardWorker{} : seen_[m];
     Sighting sighting;
-    sighting.voted_last_round = voted_round_[m] == round_.done || std::ranges::none_of(voted_round_, [](auto round) {
-                                  return round > 0;
-                                });
+    sighting.voted_last_round = voted_round_[m] == round_.done ||
+                                std::ranges::none_of(voted_round_, [](auto round) { return round > 0; });
     std::optional<Time> seen_at = voted_at_[m];
     json entry = {{"name", fmt::format("worker {}", m)}};
     bool suspected = worker.suspected;
@@ -286,6 +288,7 @@ json DashboardState::heat_map() const {
           {"rows", heat_map_.rows},
           {"columns", heat_map_.columns},
           {"low_is_good", heat_map_.low_is_good},
+          {"reach", heat_map_.values.empty() ? 0.5 : heat_map_reach(heat_map_)},
           {"values", std::move(values)}};
 }
 

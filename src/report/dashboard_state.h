@@ -26,7 +26,7 @@ namespace signvote {
 /// What stays as it is while the program runs.
 struct DashboardRun {
   std::string title;
-  std::string about;  // one line for people: the method, the data, the workers
+  std::string about;   // one line for people: the method, the data, the workers
   std::string remark;  // a second line, if there is something to know; may be empty
   std::uint32_t workers = 0;
   std::uint64_t rounds = 0;
@@ -138,13 +138,13 @@ class DashboardState {
   std::vector<DashboardWorker> seen_;  // by worker; empty: not yet
   bool weighted_ = false;
   HeatMap heat_map_;
-  std::uint64_t heat_maps_ = 0;  // so far
-  std::vector<std::uint64_t> voted_round_;                // by worker, counted from 1; 0: not yet
-  std::vector<std::optional<Time>> voted_at_;             // by worker, in this program
-  double losses_ = 0;                                     // the sum of those since the last row
-  std::uint64_t lost_rounds_ = 0;                         // their number
+  std::uint64_t heat_maps_ = 0;                            // so far
+  std::vector<std::uint64_t> voted_round_;                 // by worker, counted from 1; 0: not yet
+  std::vector<std::optional<Time>> voted_at_;              // by worker, in this program
+  double losses_ = 0;                                      // the sum of those since the last row
+  std::uint64_t lost_rounds_ = 0;                          // their number
   std::deque<std::pair<Time, std::uint64_t>> last_looks_;  // and the rounds done then
-  std::uint64_t row_round_ = 0;                           // of the last row
+  std::uint64_t row_round_ = 0;                            // of the last row
   Time last_look_{};
   Sent sent_;
 };

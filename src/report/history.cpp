@@ -39,8 +39,9 @@ void History::merge_into(std::size_t row, std::uint64_t round, const double* num
 void History::halve() {
   const std::size_t pairs = size() / 2;
   for (std::size_t row = 0; row < pairs; ++row) {
-    const std::vector<double> second(numbers_.begin() + static_cast<std::ptrdiff_t>((2 * row + 1) * columns_),
-                                     numbers_.begin() + static_cast<std::ptrdiff_t>((2 * row + 2) * columns_));
+    const std::vector<double> second(
+        numbers_.begin() + static_cast<std::ptrdiff_t>((2 * row + 1) * columns_),
+        numbers_.begin() + static_cast<std::ptrdiff_t>((2 * row + 2) * columns_));
     std::copy_n(numbers_.begin() + static_cast<std::ptrdiff_t>(2 * row * columns_), columns_,
                 numbers_.begin() + static_cast<std::ptrdiff_t>(row * columns_));
     merge_into(row, rounds_[2 * row + 1], second.data(), 1, 1);

@@ -27,15 +27,11 @@ std::string lookup(MHD_Connection* connection, MHD_ValueKind kind, const char* n
 
 }  // namespace
 
-std::string HttpRequest::header(const char* name) const {
-  return lookup(connection_, MHD_HEADER_KIND, name);
-}
+std::string HttpRequest::header(const char* name) const { return lookup(connection_, MHD_HEADER_KIND, name); }
 std::string HttpRequest::argument(const char* name) const {
   return lookup(connection_, MHD_GET_ARGUMENT_KIND, name);
 }
-std::string HttpRequest::cookie(const char* name) const {
-  return lookup(connection_, MHD_COOKIE_KIND, name);
-}
+std::string HttpRequest::cookie(const char* name) const { return lookup(connection_, MHD_COOKIE_KIND, name); }
 
 /// One connection, which sleeps while there is nothing for it.
 class EventStream::Reader {
@@ -140,8 +136,8 @@ class HttpServer::Impl {
     hints.ai_socktype = SOCK_STREAM;
     hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
     addrinfo* found = nullptr;
-    if (const int error = ::getaddrinfo(options.host.c_str(), std::to_string(options.port).c_str(), &hints,
-                                        &found);
+    if (const int error =
+            ::getaddrinfo(options.host.c_str(), std::to_string(options.port).c_str(), &hints, &found);
         error != 0) {
       problem = ::gai_strerror(error);
     } else {
@@ -150,8 +146,9 @@ class HttpServer::Impl {
       ::freeaddrinfo(found);
     }
     if (daemon_ == nullptr)
-      throw EngineError(fmt::format("cannot listen on {}:{} for {}: {}; is the port in use? choose another {}",
-                                    options.host, options.port, options.what, problem, options.flag));
+      throw EngineError(
+          fmt::format("cannot listen on {}:{} for {}: {}; is the port in use? choose another {}",
+                      options.host, options.port, options.what, problem, options.flag));
   }
   ~Impl() { ::MHD_stop_daemon(daemon_); }
   Impl(const Impl&) = delete;

@@ -17,8 +17,7 @@ HttpOptions options_of(int port, const EndpointLimits& limits) {
 
 HttpAnswer answer(const HttpRequest& request, const Metrics& metrics,
                   const std::function<std::string()>& healthy) {
-  if (request.is_get && request.path == "/metrics")
-    return {200, metrics.text(), "text/plain; version=0.0.4"};
+  if (request.is_get && request.path == "/metrics") return {200, metrics.text(), "text/plain; version=0.0.4"};
   if (request.is_get && request.path == "/healthz") {
     const std::string problem = healthy();
     if (problem.empty()) return {200, "ok\n"};
@@ -31,9 +30,8 @@ HttpAnswer answer(const HttpRequest& request, const Metrics& metrics,
 
 MetricsEndpoint::MetricsEndpoint(int port, const Metrics& metrics, std::function<std::string()> healthy,
                                  const EndpointLimits& limits)
-    : server_(options_of(port, limits),
-              [&metrics, healthy = std::move(healthy)](const HttpRequest& request) {
-                return answer(request, metrics, healthy);
-              }) {}
+    : server_(options_of(port, limits), [&metrics, healthy = std::move(healthy)](const HttpRequest& request) {
+        return answer(request, metrics, healthy);
+      }) {}
 
 }  // namespace signvote

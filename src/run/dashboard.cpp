@@ -16,7 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // A look at the tally is taken by the thread that trains, between two rounds. With `it` and `shrink` it is a
-// pass over all counts, so it is left out for so long that looks take no more than a two-hundredth of the time.
+// pass over all counts, so it is left out for so long that looks take no more than a two-hundredth of the
+// time.
 constexpr double kLeastSecondsBetweenLooks = 1;
 constexpr double kTimesALook = 200;
 
@@ -70,8 +71,8 @@ WireBytes wire_of(const TrainConfig& config, const Traffic& sent, std::size_t pa
   wire.float32 = model * (static_cast<double>(sent.ballots) + verdicts * static_cast<double>(sent.verdicts));
   wire.up = config.full_precision() ? model * static_cast<double>(sent.ballots)
                                     : static_cast<double>(sent.ballot_bytes);
-  wire.down = config.full_precision() ? wire.float32 - wire.up
-                                      : verdicts * static_cast<double>(sent.verdict_bytes);
+  wire.down =
+      config.full_precision() ? wire.float32 - wire.up : verdicts * static_cast<double>(sent.verdict_bytes);
   return wire;
 }
 
@@ -82,7 +83,8 @@ Layers layers_between(const Layers& all, std::uint64_t begin, std::uint64_t end)
   for (const auto& [name, size] : all) {
     const std::uint64_t from = std::max<std::uint64_t>(at, begin);
     at += size;
-    if (const std::uint64_t to = std::min<std::uint64_t>(at, end); from < to) some.emplace_back(name, to - from);
+    if (const std::uint64_t to = std::min<std::uint64_t>(at, end); from < to)
+      some.emplace_back(name, to - from);
   }
   return some;
 }
@@ -119,7 +121,8 @@ void RunDashboard::see(const RunView& run) {
   const Clock::time_point start = Clock::now();
   look(run);
   const double pause = std::max(kLeastSecondsBetweenLooks, kTimesALook * seconds_since(start));
-  next_look_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(pause));
+  next_look_ =
+      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(pause));
 }
 
 void RunDashboard::look(const RunView& run) {

@@ -63,9 +63,7 @@ class Record {
     return tested_ && !accuracy() ? std::optional(tested_->loss) : std::nullopt;
   }
 
-  std::optional<double> test_loss() const {
-    return tested_ ? std::optional(tested_->loss) : std::nullopt;
-  }
+  std::optional<double> test_loss() const { return tested_ ? std::optional(tested_->loss) : std::nullopt; }
 
   /// The tests since the best one.
   std::uint64_t tests_since_best() const { return best_.tests_since; }

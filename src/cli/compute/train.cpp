@@ -98,8 +98,7 @@ int train_in_group(const TrainCommand& command, const Group& group,
 int run_train(const TrainCommand& command) {
   const TrainConfig& config = command.config;
   if (config.engine != "mpi")
-    return train_in_group(command, Group(),
-                          [&](const TrainHooks&) { return local_engine(config); });
+    return train_in_group(command, Group(), [&](const TrainHooks&) { return local_engine(config); });
   const MpiSession session;
   return end_together(session, [&] {
     return train_in_group(command, session,
