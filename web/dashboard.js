@@ -1,13 +1,14 @@
 // The dashboard's page: takes the events of the run and shows them. src/report/dashboard_state.h says what
 // they are.
 
-import { count, percent, decimals, signed, bytes, duration, set_text, make } from "./text.js";
+import { count, percent, decimals, signed, bytes, duration, ago, set_text, make } from "./text.js";
 import { accuracy, loss, show_weights, choose } from "./plots.js";
 import { show_heat_map } from "./heat_map.js";
 
 const kSilence = 8; // seconds without an event after which the connection is taken for dead
 const kAgain = 2; // seconds until it is tried again
 const kLately = 6; // lines
+const kMany = 20; // workers, of which the table shows only a part at a time
 
 const element = (id) => document.getElementById(id);
 const write = (id, text) => set_text(element(id), text);
@@ -98,9 +99,10 @@ function show_standing() {
   const { test, best } = now;
   const has_accuracy = test?.accuracy != null;
   write("accuracy", has_accuracy ? percent(test.accuracy, 2) : "–");
-  write("best", !test ? "no test yet" : has_accuracy ? `round ${count(test.round)}; best ${percent(best.accuracy, 2)} in round ${count(best.round)}` : "what is trained has no classes");
+  write("best", !test ? "no test yet" : has_accuracy ? `best ${percent(best.accuracy, 2)} in round ${count(best.round)}` : "what is trained has no classes");
+  write("tested", has_accuracy ? `round ${count(test.round)}` : "");
   write("loss", decimals(now.loss));
-  write("test-loss", test?.loss == null ? "of the last round" : `of the last round; test loss ${decimals(test.loss)}`);
+  write("test-loss", test?.loss == null ? "no test yet" : `test loss ${decimals(test.loss)}`);
   write("round", count(now.done));
   write("rounds", `of ${count(run.rounds)}`);
   element("progress").value = run.rounds > 0 ? now.done / run.rounds : 0;
@@ -163,7 +165,7 @@ function make_row(worker) {
   const cell = (name, label) => make("td", { role: "cell", class: name, ...(label ? { "data-label": label } : {}) });
   const button = make("button", { type: "button", "aria-pressed": "false", title: "Show its line alone" });
   const row = make("tr", { role: "row" }, make("th", { scope: "row", role: "rowheader" }, button));
-  row.append(cell("whether"), cell("number seen", "seen"), cell("number", "batch"), cell("number", "error rate"), cell("number", "weight"), cell("number", "say"));
+  row.append(cell("whether"), cell("number seen"), cell("number", "batch"), cell("number", "error"), cell("number", "weight"), cell("number", "say"));
   row.lastChild.append(make("div", { class: "say" }, make("b", { class: "share" }), make("span", {}, make("i"))));
   button.addEventListener("click", () => {
     pinned = pinned === worker ? null : worker;
@@ -178,6 +180,7 @@ function make_row(worker) {
 function show_workers() {
   while (table.rows.length > now.workers.length) table.lastChild.remove();
   while (table.rows.length < now.workers.length) table.append(make_row(table.rows.length));
+  element("workers-card").classList.toggle("many", now.workers.length > kMany);
   const most = Math.max(...now.workers.map((worker) => worker.say ?? 0), 1e-9);
   now.workers.forEach((worker, m) => show_worker(table.rows[m], worker, m, most));
   show_roll();
@@ -197,7 +200,7 @@ function show_worker(row, worker, m, most) {
     if (worker.suspected) whether.append(make("span", { class: "state suspected" }, symbol("suspected"), kStates.suspected));
     if (mark) whether.append(make("span", { class: "state remark" }, mark));
   }
-  set_text(seen, worker.seen == null ? "–" : worker.seen < 3 && !away ? "now" : `${duration(worker.seen)} ago`);
+  set_text(seen, worker.seen == null ? "–" : worker.seen < 3 && !away ? "now" : ago(worker.seen));
   set_text(batch, worker.batch ? String(Number(worker.batch.toFixed(1))) : "–");
   set_text(error_rate, worker.error_rate == null ? "–" : percent(worker.error_rate));
   set_text(weight, signed(worker.weight));

@@ -15,6 +15,8 @@ let map = null;
 let cell = null; // [row, column] that is pointed at
 let geometry = null;
 
+const kTop = 6; // for the upper half of the first label, where cells are lower than letters
+
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const rgb = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 
@@ -61,12 +63,13 @@ function draw() {
   const cell_height = Math.max(4, Math.min(26, rows === columns ? Math.min(cell_width, 420 / rows) : 420 / rows));
   const flat = longest(map.columns) + 6 <= cell_width * (cell_width < 14 ? every(cell_width, 22) : 1);
   const bottom = flat ? 20 : Math.ceil(Math.min(longest(map.columns), 90)) + 10;
-  const height = Math.ceil(rows * cell_height + bottom);
+  const height = Math.ceil(kTop + rows * cell_height + bottom);
   const ratio = window.devicePixelRatio || 1;
   canvas.style.height = `${height}px`;
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);
   context.scale(ratio, ratio);
+  context.translate(0, kTop);
   const paint = painter();
   const gap = Math.min(cell_width, cell_height) > 7 ? 1 : 0;
   for (let row = 0; row < rows; ++row)
@@ -106,7 +109,7 @@ function point_at(row, column) {
 canvas.addEventListener("pointermove", (event) => {
   if (!geometry) return;
   const column = Math.floor((event.offsetX - geometry.left) / geometry.cell_width);
-  point_at(Math.floor(event.offsetY / geometry.cell_height), column);
+  point_at(Math.floor((event.offsetY - kTop) / geometry.cell_height), column);
 });
 canvas.addEventListener("pointerleave", () => map && point_at(-1, -1));
 canvas.addEventListener("blur", () => map && point_at(-1, -1));

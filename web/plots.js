@@ -113,7 +113,7 @@ export const accuracy = new Plot("accuracy-figure", {
 export const loss = new Plot("loss-figure", {
   series: () => [
     { stroke: color("pale-blue"), width: 2, spanGaps: false, points: { show: false } },
-    { stroke: color("orange"), width: 2.5, dash: [2, 4], cap: "round", spanGaps: true, points: { show: false } },
+    { stroke: color("orange"), width: 2.5, dash: [6, 5], spanGaps: true, points: { show: false } },
   ],
   value: (tick) => String(Number(tick.toPrecision(4))),
   range: range_with(0.01, 0),
@@ -161,6 +161,7 @@ function draw_labels(plot) {
   context.save();
   context.font = kFont.replace("12px", `${12 * ratio}px`);
   context.textBaseline = "middle";
+  context.textAlign = "left";
   for (const { worker, y } of labelled) {
     context.fillStyle = stroke_of(worker);
     context.globalAlpha = chosen == null || chosen === worker ? 1 : 0.35;

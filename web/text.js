@@ -34,6 +34,12 @@ export function duration(seconds) {
   return minutes > 0 ? `${minutes} min ${String(all % 60).padStart(2, "0")} s` : `${all} s`;
 }
 
+/// Short, as for a column: "12 s", "3 min".
+export function ago(seconds) {
+  if (seconds < 100) return `${Math.round(seconds)} s`;
+  return seconds < 6000 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`;
+}
+
 export function set_text(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }

@@ -58,6 +58,15 @@ HttpAnswer secured(HttpAnswer answer) {
   return answer;
 }
 
+/// Who listens on all addresses is reached by the machine's name.
+std::string name_in_link(const std::string& host) {
+  if (host == "0.0.0.0" || host == "::") {
+    std::array<char, 256> name{};
+    return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
+  }
+  return host.find(':') == std::string::npos ? host : "[" + host + "]";
+}
+
 const Asset* find_asset(std::string_view path) {
   const auto assets = dashboard_assets();
   const auto found = std::ranges::find(assets, path, &Asset::path);
@@ -107,9 +116,8 @@ Dashboard::Dashboard(const DashboardOptions& options, DashboardState& state)
   http.limits = options.limits;
   publish();  // before anybody can ask
   server_.emplace(http, [this](const HttpRequest& request) { return secured(answer(request)); });
-  const std::string host =
-      options.host.find(':') == std::string::npos ? options.host : "[" + options.host + "]";
-  address_ = fmt::format("{}://{}:{}/", options.certificate.empty() ? "http" : "https", host, port());
+  address_ = fmt::format("{}://{}:{}/", options.certificate.empty() ? "http" : "https",
+                         name_in_link(options.host), port());
   thread_ = std::thread([this] { look_again_and_again(); });
 }
 
