@@ -1,5 +1,6 @@
 """The dashboard in a browser: the page of real runs, with a real server and workers over TLS."""
 
+import contextlib
 import json
 import pathlib
 import shutil
@@ -14,7 +15,7 @@ from server_and_workers import Certificates, Server, Worker, free_port
 from waiting import TIMEOUT, TooLate, wait_until
 
 SOURCE = pathlib.Path(__file__).parents[1] / "web"
-PACKAGES = pathlib.Path(SIGNVOTE).parent / "tests" / "web"  # stay from one run of the tests to the next
+PACKAGES = pathlib.Path(SIGNVOTE).resolve().parent / "tests" / "web"  # stay from one run of the tests to the next
 CHROMIUM = "/usr/bin/chromium"
 
 
@@ -55,8 +56,9 @@ class Browser:
             )
 
     def _tell(self, **command):
-        self.process.stdin.write(json.dumps(command) + "\n")
-        self.process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(json.dumps(command) + "\n")
+            self.process.stdin.flush()
         answer = self.process.stdout.readline()
         if not answer:
             raise AssertionError(f"the browser has ended: {self.log.read_text()[-2000:]}")
@@ -88,7 +90,8 @@ class Browser:
         self._tell(do="picture", file=str(file), whole=whole)
 
     def close(self):
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
         try:
             self.process.wait(TIMEOUT)
         finally:
