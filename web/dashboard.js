@@ -8,6 +8,7 @@ import { show_heat_map } from "./heat_map.js";
 const kSilence = 8; // seconds without an event after which the connection is taken for dead
 const kAgain = 2; // seconds until it is tried again
 const kLately = 6; // lines
+const kFew = 8; // workers, whose table is lower than the map
 const kMany = 20; // workers, of which the table shows only a part at a time
 
 const element = (id) => document.getElementById(id);
@@ -181,6 +182,8 @@ function show_workers() {
   while (table.rows.length > now.workers.length) table.lastChild.remove();
   while (table.rows.length < now.workers.length) table.append(make_row(table.rows.length));
   element("workers-card").classList.toggle("many", now.workers.length > kMany);
+  element("workers-section").classList.toggle("few", now.workers.length <= kFew);
+  element("workers-section").classList.toggle("unlearnt", !run.learns);
   const most = Math.max(...now.workers.map((worker) => worker.say ?? 0), 1e-9);
   now.workers.forEach((worker, m) => show_worker(table.rows[m], worker, m, most));
   show_roll();

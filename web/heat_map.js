@@ -15,6 +15,7 @@ let map = null;
 let cell = null; // [row, column] that is pointed at
 let geometry = null;
 
+const kHighest = 40; // a cell
 const kTop = 6; // for the upper half of the first label, where cells are lower than letters
 
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
@@ -32,6 +33,12 @@ function painter() {
     const mixed = middle.map((part, i) => Math.round(part + Math.abs(far) * (end[i] - part)));
     return `rgb(${mixed.join()})`;
   };
+}
+
+/// What can be read on that color.
+function ink_on(paint) {
+  const [red, green, blue] = paint.match(/\d+/g).map(Number); // "rgb(1,2,3)"; what is not known has no number
+  return 0.299 * red + 0.587 * green + 0.114 * blue > 140 ? "#1a1f26" : "#ffffff";
 }
 
 const value_at = (row, column) => map.values[row * map.columns.length + column];
@@ -58,9 +65,9 @@ function draw() {
     return `${text}…`;
   };
   const longest = (texts) => Math.max(...texts.map((text) => context.measureText(text).width));
-  const left = Math.ceil(Math.min(longest(map.rows), width * 0.28)) + 8;
+  const left = Math.ceil(Math.min(longest(map.rows), width * 0.34)) + 8;
   const cell_width = (width - left) / columns;
-  const cell_height = Math.max(4, Math.min(26, rows === columns ? Math.min(cell_width, 420 / rows) : 420 / rows));
+  const cell_height = Math.max(4, Math.min(kHighest, rows === columns ? Math.min(cell_width, 420 / rows) : 420 / rows));
   const flat = longest(map.columns) + 6 <= cell_width * (cell_width < 14 ? every(cell_width, 22) : 1);
   const bottom = flat ? 20 : Math.ceil(Math.min(longest(map.columns), 90)) + 10;
   const height = Math.ceil(kTop + rows * cell_height + bottom);
@@ -72,12 +79,20 @@ function draw() {
   context.translate(0, kTop);
   const paint = painter();
   const gap = Math.min(cell_width, cell_height) > 7 ? 1 : 0;
+  const told_in_cells = cell_width > 40 && cell_height > 18;
+  context.font = `12px ${kFont}`;
+  context.textBaseline = "middle";
+  context.textAlign = "center";
   for (let row = 0; row < rows; ++row)
     for (let column = 0; column < columns; ++column) {
-      context.fillStyle = paint(value_at(row, column));
-      context.fillRect(left + column * cell_width, row * cell_height, cell_width - gap, cell_height - gap);
+      const [x, y, value] = [left + column * cell_width, row * cell_height, value_at(row, column)];
+      const painted = paint(value);
+      context.fillStyle = painted;
+      context.fillRect(x, y, cell_width - gap, cell_height - gap);
+      if (!told_in_cells || value == null) continue;
+      context.fillStyle = ink_on(painted);
+      context.fillText(percent(value / 1000), x + (cell_width - gap) / 2, y + (cell_height - gap) / 2);
     }
-  context.font = `12px ${kFont}`;
   context.fillStyle = color("muted");
   context.textBaseline = "middle";
   context.textAlign = "right";

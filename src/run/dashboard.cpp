@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -16,10 +17,12 @@ namespace {
 namespace fs = std::filesystem;
 
 // A look at the tally is taken by the thread that trains, between two rounds. With `it` and `shrink` it is a
-// pass over all counts, so it is left out for so long that looks take no more than a two-hundredth of the
-// time.
+// pass over all counts, so looks are left out until they take no more than a two-hundredth of the time that
+// has passed, or of the processor time that this process has had.
 constexpr double kLeastSecondsBetweenLooks = 1;
 constexpr double kTimesALook = 200;
+
+double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 DashboardRun describe(const TrainConfig& config) {
   DashboardRun run;
@@ -32,8 +35,6 @@ DashboardRun describe(const TrainConfig& config) {
   run.learns = counts_by_coordinate(config) || config.tally_method() == Method::agree;
   if (config.full_precision())
     run.remark = "Plain SGD, to compare with: workers send floats, and there is no vote.";
-  else if (!run.learns)
-    run.remark = fmt::format("The method {} learns nothing of its workers.", config.method);
   else if (counts_by_coordinate(config) && config.engine == "mpi")
     run.remark = "Error rates are those on rank 0's coordinates.";
   return run;
@@ -117,12 +118,19 @@ void RunDashboard::see(const RunView& run) {
                     wire_of(config_, run.progress.traffic, run.parameters)},
                    now);
   if (run.tested) state_.add_test({run.progress.rounds, run.accuracy, run.test_loss});
-  if (Clock::now() < next_look_ && run.progress.rounds != config_.rounds) return;
+  if (!is_time_to_look() && run.progress.rounds != config_.rounds) return;
   const Clock::time_point start = Clock::now();
   look(run);
-  const double pause = std::max(kLeastSecondsBetweenLooks, kTimesALook * seconds_since(start));
-  next_look_ =
-      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(pause));
+  look_seconds_ = seconds_since(start);
+  looked_at_ = Clock::now();
+  processor_seconds_then_ = processor_seconds();
+}
+
+bool RunDashboard::is_time_to_look() const {
+  if (!looked_at_) return true;
+  const double passed = seconds_since(*looked_at_);
+  return passed >= kLeastSecondsBetweenLooks &&
+         std::max(passed, processor_seconds() - processor_seconds_then_) >= kTimesALook * look_seconds_;
 }
 
 void RunDashboard::look(const RunView& run) {

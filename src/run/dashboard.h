@@ -30,13 +30,16 @@ class RunDashboard {
  private:
   void see(const RunView& run);
   void look(const RunView& run);
+  bool is_time_to_look() const;
 
   const TrainConfig& config_;
   Attendance attendance_;
   DashboardState state_;
   Dashboard dashboard_;
   std::optional<Layers> layers_;  // those of the tally's coordinates; none: not asked for yet
-  Clock::time_point next_look_{};
+  std::optional<Clock::time_point> looked_at_;
+  double look_seconds_ = 0;  // that the last look took
+  double processor_seconds_then_ = 0;
 };
 
 }  // namespace signvote
