@@ -112,6 +112,7 @@ function show_standing() {
   write("wire", sent > 0 ? bytes(sent) : "–");
   write("times", sent > 0 ? `${Number((now.wire.float32 / sent).toPrecision(3))}× less` : "");
   write("float32", sent > 0 ? `float32 would have taken ${bytes(now.wire.float32)}` : "nothing sent yet");
+  element("wire-bar").hidden = sent === 0;
   element("wire-bar").style.width = now.wire.float32 > 0 ? `${(100 * sent) / now.wire.float32}%` : "0";
 }
 
@@ -133,6 +134,7 @@ function show_curves() {
   if (!run.learns) return;
   const from = Math.max(0, rows.findIndex((row) => row.slice(3).some((weight) => weight != null)));
   const columns = [0, ...now.workers.map((_, worker) => worker + 3)];
+  if (!rows.some((row) => row.slice(3).some((weight) => weight != null))) return;
   show_weights(columns.map((column) => rows.slice(from).map((row) => row[column])), now.workers);
 }
 
@@ -195,7 +197,7 @@ function show_worker(row, worker, m, most) {
   const [name, whether, seen, batch, error_rate, weight, say] = row.children;
   set_text(name.firstChild, worker.name);
   name.firstChild.setAttribute("aria-pressed", String(pinned === m));
-  const mark = worker.wrong_model ? "wrong model" : kMarks[worker.mark] ?? "";
+  const mark = worker.wrong_model ? "wrong model" : worker.state === "awaited" ? "" : kMarks[worker.mark] ?? "";
   const states = [worker.state, worker.suspected ? "suspected" : "", mark].join();
   if (whether.dataset.states !== states) {
     whether.dataset.states = states;

@@ -7,7 +7,6 @@ import { count, percent, decimals, signed, table_behind } from "./text.js";
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const kFont = '12px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif';
 const kLabelled = 8; // up to so many workers have a colour and a label each
-const kColors = ["blue", "orange", "grey"];
 
 const plots = [];
 
@@ -112,7 +111,7 @@ export const accuracy = new Plot("accuracy-figure", {
 
 export const loss = new Plot("loss-figure", {
   series: () => [
-    { stroke: color("pale-blue"), width: 2, spanGaps: false, points: { show: false } },
+    { stroke: color("blue"), width: 1.75, spanGaps: false, points: { show: false } },
     { stroke: color("orange"), width: 2.5, dash: [6, 5], spanGaps: true, points: { show: false } },
   ],
   value: (tick) => String(Number(tick.toPrecision(4))),
@@ -193,7 +192,7 @@ const weights = new Plot("weights-figure", {
       stroke: () => stroke_of(worker),
       width: 1.75,
       alpha: 1,
-      points: { show: false },
+      points: { ...few_points(10 * data[0].length), fill: () => stroke_of(worker) }, // so that one alone is seen
       spanGaps: false,
     })),
   value: (tick) => signed(tick).replace(/\.?0+$/, "") || "0",
