@@ -142,6 +142,15 @@ TEST_F(State, what_came_before_is_there_again) {
   EXPECT_EQ(data_of(state.news(at(1)), "news")["row"]["at"], 2);
 }
 
+TEST_F(State, a_page_that_came_before_the_past_was_read_gets_it) {
+  auto state = make();
+  EXPECT_TRUE(state.news(at(0)).starts_with("event: news"));
+  state.add_past({25, 0.8, 0.6}, 0.7, 12);
+  state.add_past({50, 0.9, 0.5}, 0.6, 11);
+  EXPECT_EQ(data_of(state.news(at(1)), "whole")["rows"].size(), 2U);
+  EXPECT_TRUE(state.news(at(2)).starts_with("event: news"));
+}
+
 TEST_F(State, a_thinned_history_is_sent_whole) {
   auto state = make(false);
   state.add_round(round(0, kNone, {0, 0, 0}), at(0));
