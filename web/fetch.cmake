@@ -5,6 +5,7 @@ endforeach()
 execute_process(COMMAND ${NPM} ci --ignore-scripts --no-audit --no-fund --prefer-offline --loglevel=error
   WORKING_DIRECTORY ${WORK} RESULT_VARIABLE failed OUTPUT_QUIET ERROR_VARIABLE why)
 if(failed)
+  string(SUBSTRING "${why}" 0 200 why)
   message(FATAL_ERROR "npm could not bring uPlot, which draws the dashboard's plots:\n${why}\n"
     "If this machine cannot reach npm's registry, build without the dashboard (-DSIGNVOTE_DASHBOARD=OFF), or "
     "bring npm's cache (npm config get cache) from a machine that has built it.")
