@@ -45,17 +45,16 @@ std::string unexpected(const std::string& extra, const CLI::App& app) {
 
 }  // namespace
 
-int run_command_line(int argc, char** argv, const Computing& computing) {
-  CLI::App app(
-      "Train one model on unequal machines over slow links, with about one bit per parameter per round.",
-      "signvote");
+void add_commands(CLI::App& app, const Computing& computing, Action& action) {
+  app.name("signvote");
+  app.description(
+      "Train one model on unequal machines over slow links, with about one bit per parameter per round.");
   app.set_version_flag("--version", "signvote " SIGNVOTE_VERSION);
   app.require_subcommand(1);
   app.footer(
       "First steps:\n  signvote data fetch mnist\n  signvote reproduce figure1 --dataset mnist --out "
       "runs/figure1\n"
       "  signvote train --batch-mode 4 --out runs/first");
-  Action action;
   add_train(app, computing, action);
   add_reproduce(app, computing, action);
   add_data(app, action);
@@ -65,6 +64,13 @@ int run_command_line(int argc, char** argv, const Computing& computing) {
   add_journal(app, computing, action);
   add_inspect(app, computing, action);
   add_certs(app, action);
+  add_completion(app, action);
+}
+
+int run_command_line(int argc, char** argv, const Computing& computing) {
+  CLI::App app;
+  Action action;
+  add_commands(app, computing, action);
   int code = 0;
   try {
     app.parse(argc, argv);
