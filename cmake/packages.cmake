@@ -3,13 +3,19 @@ set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_PACKAGE_CONTACT "signvote <root@localhost>")
 set(CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR}/packages)
+set(components program development python)
+set(packages signvote libsignvote-dev python3-signvote)
 set(CPACK_COMPONENTS_ALL program development)
 set(CPACK_STRIP_FILES ON)
+foreach(component package IN ZIP_LISTS components packages)
+  string(TOUPPER ${component} upper)
+  set(CPACK_DEBIAN_${upper}_PACKAGE_NAME ${package})
+  install(FILES LICENSE DESTINATION share/doc/${package} RENAME copyright COMPONENT ${component} EXCLUDE_FROM_ALL)
+endforeach()
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 
-set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME signvote)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
 # OpenBLAS, because libtorch is content with the slow reference BLAS; the rest are programs that it starts.
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS libopenblas0-pthread)
@@ -19,7 +25,6 @@ set(CPACK_COMPONENT_PROGRAM_DESCRIPTION "${PROJECT_DESCRIPTION}
  Workers send the signs of their gradients, and a vote that learns whom to trust decides each
  coordinate: in one process, on a cluster with MPI, or at a server over TLS.")
 
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libsignvote-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libhwy-dev, libzstd-dev, libxxhash-dev, pkg-config")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_RECOMMENDS "libgrpc++-dev, libprotobuf-dev")
@@ -30,7 +35,6 @@ set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "ballots, verdicts and the weighted 
 if(TARGET signvote_python_worker)
   list(APPEND CPACK_COMPONENTS_ALL python)
   math(EXPR next_minor "${Python_VERSION_MINOR} + 1")
-  set(CPACK_DEBIAN_PYTHON_PACKAGE_NAME python3-signvote)
   set(CPACK_DEBIAN_PYTHON_PACKAGE_SECTION python)
   set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS
     "python3 (>= 3.${Python_VERSION_MINOR}), python3 (<< 3.${next_minor}), python3-numpy")
