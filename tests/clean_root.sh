@@ -19,6 +19,7 @@ fi
 
 repository=$(cd "$(dirname "$0")/.." && pwd)
 root=$(mktemp -d "${TMPDIR:-/tmp}/signvote_clean_root.XXXXXX")
+chmod 755 "$root"  # as any other /, for users who are not root
 # In a mount namespace of its own, so that nothing stays mounted, whatever happens.
 unshare --mount --propagation private -- bash -euo pipefail -s "$root" "$repository" "${1:-make test}" "${@:2}" <<'INSIDE'
 root=$1 repository=$2 command=$3 files=("${@:4}")

@@ -14,7 +14,7 @@ apt-get -qq install -y /root/*.deb g++ man-db systemd python3-torch >/root/apt.l
   tail -20 /root/apt.log >&2
   exit 1
 }
-useradd --create-home ann
+useradd --create-home --shell /bin/bash ann
 cp -r tests examples ~ann/
 (cd tests/cli && /usr/bin/python3 -B -c 'import shutil, generated_data; shutil.copytree(generated_data.mnist(), "/home/ann/mnist")')
 chown -R ann ~ann
@@ -26,15 +26,18 @@ as_ann 'signvote --version'
 as_ann 'signvote train --data ~/mnist --batches 2x4,24 --rounds 5 --out runs/first && signvote inspect runs/first'
 as_ann 'signvote reproduce figure1 --data ~/mnist --batches 2x4,24 --rounds 3 --out runs/figure && test -s runs/figure/figure1.png'
 as_ann 'mpirun -n 2 --oversubscribe signvote train --engine mpi --data ~/mnist --batches 2x4,24 --rounds 5 --out runs/mpi </dev/null'
-as_ann 'for run in first mpi; do grep model_sha256 runs/$run/summary.json; done | uniq | wc -l | grep -x 1'
+as_ann 'grep -h "^  .model_sha256" runs/first/summary.json runs/mpi/summary.json | uniq | wc -l | grep -qx 1'
 
 step "a server and two workers"
-as_ann '
-signvote certs new-ca certs && signvote certs server certs --host localhost && signvote certs worker certs --name worker-0 --name worker-1
-signvote server --data ~/mnist --batches 4,24 --rounds 5 --listen localhost:7000 --state runs/server \
-  --client-ca certs/ca.pem --cert certs/server.pem --key certs/server.key &
+port=$(/usr/bin/python3 -c 'import socket; print(socket.create_server(("localhost", 0)).getsockname()[1])')
+as_ann "port=$port"'
+signvote certs new-ca certs && signvote certs server certs --host localhost
+signvote certs worker certs --name worker-0 --name worker-1
+signvote server --data ~/mnist --batches 4,24 --rounds 5 --listen localhost:$port --metrics-port off \
+  --state runs/server --client-ca certs/ca.pem --cert certs/server.pem --key certs/server.key &
 for m in 0 1; do
-  signvote worker --connect localhost:7000 --data ~/mnist --ca certs/ca.pem --cert certs/worker-$m.pem --key certs/worker-$m.key &
+  signvote worker --connect localhost:$port --data ~/mnist \
+    --ca certs/ca.pem --cert certs/worker-$m.pem --key certs/worker-$m.key &
 done
 wait
 signvote journal runs/server verify'
