@@ -1,7 +1,7 @@
 # The front door. Every target does its own set-up, so each works on a fresh machine.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-all stress bench build deb everything setup mnist clean
+.PHONY: help demo test test-all stress bench build deb docs everything setup mnist clean
 
 JOBS ?= $(shell nproc)
 
@@ -25,6 +25,7 @@ help:
 	@echo '  make bench     every kernel against its limit, rounds against PyTorch and NumPy; BENCH=--help'
 	@echo '  make build     build/signvote, the program'
 	@echo '  make deb       Debian packages in build/packages: signvote, libsignvote-dev, python3-signvote'
+	@echo '  make docs      docs/reference, from the program'
 	@echo '  make setup     install the missing packages of packages.txt, of all its groups'
 	@echo '  make clean     delete what was built; runs and data sets stay'
 	@echo
@@ -76,6 +77,9 @@ deb: build
 	cmake --preset release
 	cmake --build build --parallel $(JOBS) --target signvote signvote_python signvote_python_worker
 	cd build && cpack
+
+docs: build
+	build/signvote-manual reference docs/reference
 
 setup:
 	@scripts/setup
