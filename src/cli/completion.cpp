@@ -40,7 +40,7 @@ constexpr const char* kBash = R"(
   if [[ -z $kind && $current == -* ]]; then
     list=${flags[$command]}
   elif [[ -z $kind ]]; then
-    list=${subcommands[$command]-} kind=${values[$command]-}
+    list=${subcommands[$command]-} kind=${values[$command]-${values[${command% *}]-}}  # also: journal verify DIR
     if [[ -z $list$kind ]]; then list=${flags[$command]}; fi
   fi
   COMPREPLY=()

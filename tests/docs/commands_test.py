@@ -2,7 +2,7 @@
 with fewer rounds, smaller batches and other ports.
 
 A block that something else runs, or that cannot run here, has a line before it that says so:
-<!-- run by tests/cli/own_model_test.py --> or <!-- not run: needs Docker's engine -->
+<!-- run by tests/cli/conformance_test.py --> or <!-- not run: needs Docker's engine -->
 """
 
 import os
@@ -64,6 +64,18 @@ OTHERWISE = [
     (r"0\.0\.0\.0:|127\.0\.0\.1:", "localhost:"),
     (r"vote\.example\.org", "localhost"),
     (r" /shared/", " shared/"),
+]
+
+# Pages of which another suite types everything.
+ELSEWHERE = [
+    page
+    for page, suite in {
+        "README.md": "readme",
+        "docs/own_model.md": "own_model",
+        "docs/dashboard.md": "dashboard",
+        "docs/report.md": "report",
+    }.items()
+    if (SOURCE / f"tests/cli/{suite}_test.py").exists()
 ]
 
 # What stands before and after a block of a page, because it is typed on another machine, or needs what the page tells.
@@ -148,9 +160,9 @@ class Commands(Case):
 
 def add_tests():
     """One for each page that has something to type."""
-    for page in [SOURCE / "README.md", SOURCE / "HACKING.md", *sorted(SOURCE.glob("docs/**/*.md"))]:
-        if any(mark is None for mark, _ in blocks(page)):
-            name = str(page.relative_to(SOURCE))
+    for page in [*SOURCE.glob("*.md"), *sorted(SOURCE.glob("docs/**/*.md"))]:
+        name = str(page.relative_to(SOURCE))
+        if name not in ELSEWHERE and any(mark is None for mark, _ in blocks(page)):
             setattr(Commands, "test_" + re.sub(r"\W", "_", name), lambda self, name=name: self.type(name))
 
 
