@@ -115,7 +115,7 @@ std::string settings_page(const Command& program) {
     for (const Command* command : {&train, &server}) {  // --parameters is the server's alone
       const auto found = std::ranges::find(command->flags, std::vector{flag(option.name)}, &Argument::names);
       if (found == command->flags.end()) continue;
-      page += item_of(*found, option.fixes_result ? "" : " ↻");
+      page += item_of(*found, option.fixes_result || option.name == "out" ? "" : " ↻");
       break;
     }
   return page;
