@@ -57,5 +57,5 @@ as_ann "/usr/bin/python3 -c 'import signvote.ddp'"
 
 step "remove"
 apt-get -qq remove -y signvote libsignvote-dev python3-signvote >/dev/null
-! command -v signvote
+if command -v signvote; then exit 1; fi
 step "passed"
