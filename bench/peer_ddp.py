@@ -42,13 +42,13 @@ def make_net(small):
     )
 
 
-def set_hook(model, method):
+def set_hook(model, method, plain_steps):
     if method == "fp16":
         model.register_comm_hook(None, default_hooks.fp16_compress_hook)
     elif method == "powersgd":
         # From step 2 on, which is the earliest; by default it would send plain floats for 1,000 steps.
         state = powerSGD_hook.PowerSGDState(
-            None, matrix_approximation_rank=1, start_powerSGD_iter=2, orthogonalization_epsilon=1e-8
+            None, matrix_approximation_rank=1, start_powerSGD_iter=plain_steps, orthogonalization_epsilon=1e-8
         )
         model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
     elif method == "signvote":
@@ -66,9 +66,13 @@ class Rank:
             # One bucket: on Gloo the hook sends several in another order on each rank, and all wait for ever.
             dist._DEFAULT_FIRST_BUCKET_BYTES = 1 << 30
         self.model = DistributedDataParallel(make_net(options.small))
-        set_hook(self.model, options.method)
+        set_hook(self.model, options.method, options.plain_steps)
         own = 0 if options.method == "signvote" else MOMENTUM
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=options.lr, momentum=own)
+        parameters = self.model.parameters()
+        if options.adam:
+            self.optimizer = torch.optim.Adam(parameters, lr=options.lr)
+        else:
+            self.optimizer = torch.optim.SGD(parameters, lr=options.lr, momentum=own)
         self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda step: 1 - step / (options.steps + 1))
         self.random = torch.Generator().manual_seed(1000 * options.seed + options.rank)
 
@@ -142,9 +146,11 @@ def main():
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--batch", type=int, default=64, help="samples of each rank, to train")
     parser.add_argument("--lr", type=float, default=1e-3)
+    parser.add_argument("--adam", action="store_true", help="take Adam instead of SGD with momentum")
     parser.add_argument("--test-every", type=int, default=10)
     parser.add_argument("--target", type=float, default=1.0, help="the accuracy at which training ends")
     parser.add_argument("--data", type=pathlib.Path, help="folder of MNIST's files; without, generated data")
+    parser.add_argument("--plain-steps", type=int, default=2, help="of floats, before PowerSGD begins")
     parser.add_argument("--small", action="store_true", help="a network of 25,450 parameters, to see that it works")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
