@@ -22,10 +22,11 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_
 from torch.nn.parallel import DistributedDataParallel
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path += [str(ROOT / "examples"), str(ROOT / "build" / "python")]
+sys.path.append(str(ROOT / "examples"))
 from ddp_mnist import samples  # noqa: E402
 
 import signvote.ddp  # noqa: E402
+from peer_marks import moved  # noqa: E402
 
 MOMENTUM = 0.9  # of all: the optimizer's, or what is signed
 METHODS = ["float", "fp16", "powersgd", "signvote"]
@@ -96,10 +97,10 @@ class Rank:
         self.timed(4)  # DDP makes its buckets after the first, and PowerSGD begins
         with self.model.no_sync():
             alone = self.timed(self.options.steps)
-        before = sent_bytes()
+        before = moved()["tx"]
         seconds = self.timed(self.options.steps)
         dist.barrier()
-        sent = (sent_bytes() - before) / self.options.steps
+        sent = (moved()["tx"] - before) / self.options.steps
         self.tell(seconds=sorted(seconds), alone_seconds=sorted(alone), sent_bytes=sent)
 
     def train(self):
@@ -128,12 +129,6 @@ class Rank:
     def tell(self, **values):
         if self.options.rank == 0:
             print(json.dumps({"method": self.options.method, **values}), flush=True)
-
-
-def sent_bytes(interface="eth0"):
-    """As the kernel counts them, frame headers included."""
-    file = pathlib.Path("/sys/class/net") / interface / "statistics" / "tx_bytes"
-    return int(file.read_text()) if file.exists() else 0
 
 
 def main():

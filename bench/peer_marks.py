@@ -1,4 +1,4 @@
-"""What the first of the workers of bench/peers.py prints at the beginning of each round, for Flower and for signvote."""
+"""What the programs of bench/peers.py measure in the same way: bytes, and the beginning of a round."""
 
 import json
 import pathlib
@@ -12,4 +12,5 @@ def moved(interface="eth0"):
 
 
 def mark(number):
+    """Prints that a round begins; the first worker does, of Flower's and of ours."""
     print(json.dumps({"round": number, "seconds": time.monotonic(), **moved()}), flush=True)
