@@ -2,7 +2,8 @@
 """Measures signvote side by side with its limits and its rivals: `make bench`.
 
 Prints tables and the goals, writes bench/results/<date>-<commit>.json, and shows what moved against
-bench/results/baseline.json. Sections: kernels, server, training, growth, engines, server64, sessions, python.
+bench/results/baseline.json. Sections: kernels, server, training, growth, engines, server64, sessions, python,
+peers.
 Everything that is compared runs in turn in this one run, and the best of several repetitions counts: times are of
 this machine and this hour, ratios are what lasts.
 """
@@ -20,6 +21,7 @@ import time
 from pathlib import Path
 
 from engines import engine_goals, engines
+from peers import peer_goals, peers
 from python_tally import python
 from server_load import server64, sessions
 
@@ -222,7 +224,7 @@ def goals(rows):
         ),
         ("peak of memory over what is needed, worst mode", [r["peak_over_needed"] for r in mnist], 1.2, False),
     ]
-    wanted += engine_goals(rows)
+    wanted += engine_goals(rows) + peer_goals(rows)
     from_python = [r["ratio"] for r in rows if r["bench"] == "python_tally" and r["size"] == 582_026]
     wanted += [("the tally from Python, N = 582,026, over the tally from C++", from_python, 1.1, False)]
     table = []
@@ -331,6 +333,7 @@ def main():
         "server64": server64,
         "sessions": sessions,
         "python": python,
+        "peers": peers,
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sections", nargs="*", choices=[*sections, []], help="which to run (all)")
