@@ -267,6 +267,8 @@ class PythonWorker(Case):
         self.assertEqual(summary(server.state)["absences"], 3)
 
     def test_ctrl_c_ends_a_wait_for_others(self):
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background ignores it
+        self.addCleanup(signal.signal, signal.SIGINT, before)
         numpy.save(self.folder / "first.npy", numpy.zeros(4, dtype="float32"))
         settings = write_toml(self.folder / "run.toml", {"workers": 2, "rounds": 3, "method": "mv"})
         server = self.served(settings, None, "--parameters", self.folder / "first.npy")
@@ -291,7 +293,9 @@ class PythonWorker(Case):
         for slot, samples in enumerate((2, 2, 60)):
             tls = ["--ca", certificates.authority, *certificates.of(f"worker-{slot}")]
             command = [sys.executable, EXAMPLE, address, "--samples", samples, *tls]
-            process = subprocess.Popen([str(word) for word in command], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True)
+            process = subprocess.Popen(
+                [str(word) for word in command], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True
+            )
             self.addCleanup(process.wait)
             self.addCleanup(process.kill)
             workers.append(process)
