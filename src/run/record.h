@@ -18,7 +18,7 @@
 
 namespace signvote {
 
-/// The file of the best model.
+/// The file of the best model; best.npy if the first parameters came as .npy.
 inline constexpr const char* kBestModel = "best.pt";
 
 /// The best test of a run: the highest accuracy, or the lowest loss where there is no accuracy.
@@ -56,11 +56,16 @@ class Record {
   /// `train_loss` is the mean over the last round's samples.
   void test(const RunProgress& progress, double train_loss);
 
+  /// Adds a row of a test that a worker made of the model as it now is, after `round` rounds. Keeps the model
+  /// if this is the best test so far.
+  void report(std::uint64_t round, const ReportedTest& test);
+
   /// The accuracy in the last test, if there was one and y is a class.
-  std::optional<double> accuracy() const { return tested_ ? tested_->accuracy() : std::nullopt; }
+  std::optional<double> shown_accuracy() const { return tested_ ? accuracy() : reported_.accuracy; }
   /// The loss in the last test, if there was one without an accuracy.
   std::optional<double> shown_test_loss() const {
-    return tested_ && !accuracy() ? std::optional(tested_->loss) : std::nullopt;
+    if (shown_accuracy()) return std::nullopt;
+    return tested_ ? std::optional(tested_->loss) : reported_.loss;
   }
 
   /// The tests since the best one.
@@ -77,13 +82,17 @@ class Record {
                      std::optional<double> outside_gradients_share);
 
  private:
+  std::optional<double> accuracy() const { return tested_ ? tested_->accuracy() : std::nullopt; }
+  std::string best_file() const;
+
   const TrainConfig& config_;
   Trainee& trainee_;
   std::filesystem::path folder_;
   MetricsRows rows_;
   BestTest best_;
   LineLog metrics_;
-  std::optional<Evaluation> tested_;  // the last test
+  std::optional<Evaluation> tested_;  // the last test, if the run can test
+  ReportedTest reported_{};           // otherwise the last that a worker told
 };
 
 /// Reads the summary.json of the run in `folder`; null if it has none. Throws DataError if it cannot be

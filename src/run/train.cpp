@@ -87,7 +87,7 @@ class Run {
         hooks_.progress({{},
                          progress_.rounds,
                          config_.rounds,
-                         record_->accuracy(),
+                         record_->shown_accuracy(),
                          loss_,
                          tests,
                          record_->shown_test_loss()});
@@ -121,6 +121,8 @@ class Run {
     stopped = outcome.stop;
     if (outcome.verdict == nullptr && stopped) return false;
     if (outcome.present == 0) on_all_ranks(group_, [this] { throw_diverged(); });
+    if (record_)
+      for (const ReportedTest& test : outcome.tests) record_->report(progress_.rounds, test);
     timed("step", [&] { take(outcome); });
 
     if (const auto warning = loss_watch_.add(progress_.rounds, loss_); warning && record_ && hooks_.warn)
