@@ -14,6 +14,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -68,52 +69,58 @@ def hosts(links):
         yield lab.address(0), lambda host: lab.command(host, [])
 
 
-def by_votes(method, step, arguments, folder):
+def by_votes(method, arguments, folder):
+    """The test losses by round, what the model writes at the end, and the run's summary."""
     names = [f"worker-{slot}" for slot in range(len(arguments.samples))]
+    certs = folder / "certs"
     tiny = ["--tiny"] if arguments.tiny else []
-    with hosts(arguments.links) as (server, on), contextlib.ExitStack() as programs:
 
-        def run(*command):
-            subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL)
+    def run(*command):
+        subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL)
 
-        def start(host, command, **options):
-            process = subprocess.Popen([*on(host), *map(str, command)], text=True, **options)
-            programs.callback(process.wait)
-            programs.callback(process.kill)
-            return process
+    def tls(name):
+        return ["--cert", certs / f"{name}.pem", "--key", certs / f"{name}.key"]
 
-        def tls(name):
-            return ["--cert", folder / f"certs/{name}.pem", "--key", folder / f"certs/{name}.key"]
+    with hosts(arguments.links) as (server, on), contextlib.ExitStack() as ends:
+        programs = []
 
-        run(SIGNVOTE, "certs", "new-ca", folder / "certs")
-        run(SIGNVOTE, "certs", "server", folder / "certs", "--host", server)
-        run(SIGNVOTE, "certs", "worker", folder / "certs", *[word for name in names for word in ("--name", name)])
+        def start(host, name, command):
+            log = ends.enter_context(open(folder / f"{name}.log", "w"))
+            process = subprocess.Popen([*on(host), *map(str, command)], stdout=log, stderr=log)
+            ends.callback(process.wait)
+            ends.callback(process.kill)
+            programs.append((name, process))
+
+        def some_run():
+            """False when all have ended well."""
+            for name, process in programs:
+                if process.poll():
+                    sys.exit(f"compare.py: {name} failed:\n{(folder / f'{name}.log').read_text()}")
+            time.sleep(0.05)
+            return any(process.poll() is None for _, process in programs)
+
+        run(SIGNVOTE, "certs", "new-ca", certs)
+        run(SIGNVOTE, "certs", "server", certs, "--host", server)
+        run(SIGNVOTE, "certs", "worker", certs, *[word for name in names for word in ("--name", name)])
         run(sys.executable, HERE / "train.py", "--write", folder / "gpt.npy", *tiny)
         flags = ["--parameters", folder / "gpt.npy", "--workers", len(names), "--rounds", arguments.rounds]
-        flags += ["--step", step, "--method", method, "--eval-every", arguments.test_every]
-        flags += ["--listen", f"{server}:{arguments.port}", "--client-ca", folder / "certs/ca.pem", *tls("server")]
-        log = programs.enter_context(open(folder / "server.log", "w"))
-        central = start(0, [SIGNVOTE, "server", "--state", folder / "run", *flags], stdout=log, stderr=log)
-        workers = []
+        flags += ["--step", arguments.step, "--method", method, "--listen", f"{server}:0"]
+        flags += ["--client-ca", certs / "ca.pem", *tls("server")]
+        start(0, "server", [SIGNVOTE, "server", "--state", folder / "run", *flags])
+        while not (folder / "run/server.json").exists():
+            some_run()
+        port = json.loads((folder / "run/server.json").read_text())["port"]
         for slot, (name, samples) in enumerate(zip(names, arguments.samples)):
-            flags = ["--samples", samples, "--workers", len(names), "--sign-of", arguments.sign_of, *tiny, *tls(name)]
-            flags += ["--ca", folder / "certs/ca.pem"] + (["--text", arguments.text] if arguments.text else [])
-            if slot == len(names) - 1:
-                flags += ["--test-every", arguments.test_every]
-            command = [sys.executable, HERE / "train.py", f"{server}:{arguments.port}", *flags]
-            said = subprocess.PIPE if slot == len(names) - 1 else subprocess.DEVNULL
-            workers.append(start(1 + slot, command, stdout=said, stderr=log))
-        output = workers[-1].communicate()[0]
-        if central.wait() != 0 or any(worker.wait() != 0 for worker in workers):
-            sys.exit(f"compare.py: the run failed: {(folder / 'server.log').read_text()}")
-    losses, sample = {}, ""
-    for line in output.splitlines(keepends=True):
-        words = line.split()
-        if line.startswith("round ") and not sample:
-            losses[int(words[1].rstrip(":"))] = float(words[3])
-        else:
-            sample += line
-    return losses, sample, json.loads((folder / "run/summary.json").read_text())
+            flags = ["--samples", samples, "--workers", len(names), "--sign-of", arguments.sign_of, *tiny]
+            flags += ["--text", arguments.text] if arguments.text else []
+            flags += ["--test-every", arguments.test_every] if name == names[-1] else []
+            flags += ["--ca", certs / "ca.pem", *tls(name)]
+            start(1 + slot, name, [sys.executable, HERE / "train.py", f"{server}:{port}", *flags])
+        while some_run():
+            pass
+    said = (folder / f"{names[-1]}.log").read_text()
+    losses = {int(turn): float(loss) for turn, loss in re.findall(r"^round (\d+): loss (\S+)$", said, re.M)}
+    return losses, said.partition("\nIt writes:\n")[2], json.loads((folder / "run/summary.json").read_text())
 
 
 def main():
@@ -128,7 +135,6 @@ def main():
     parser.add_argument("--adam-step", type=float, default=3e-3, help="[3e-3]")
     parser.add_argument("--links", default="", help="Mbit/s of each worker, e.g. 1,4,16 (as root) [this machine's]")
     parser.add_argument("--test-every", type=int, default=100, metavar="ROUNDS", help="[100]")
-    parser.add_argument("--port", type=int, default=7000, help="[7000]")
     parser.add_argument("--tiny", action="store_true", help="a transformer of 30,000 parameters")
     arguments = parser.parse_args()
     arguments.samples = [int(number) for number in arguments.samples.split(",")]
@@ -150,11 +156,11 @@ def main():
     for method in filter(None, arguments.methods.split(",")):
         with tempfile.TemporaryDirectory(prefix="signvote-gpt-") as folder:
             start = time.monotonic()
-            losses, sample, summary = by_votes(method, arguments.step, arguments, pathlib.Path(folder))
+            losses, sample, summary = by_votes(method, arguments, pathlib.Path(folder))
             bits = summary["bits_per_parameter_up"] + summary["bits_per_parameter_down"]
             row(f"votes, {method}", losses, bits * size / 8, time.monotonic() - start)
     if sample:
-        print(f"\nWhat the last of them writes:\n{sample}")
+        print(f"\nIt writes:\n{sample}")
 
 
 if __name__ == "__main__":

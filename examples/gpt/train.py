@@ -48,12 +48,14 @@ def work(worker, gpt, text, arguments):
     signed = Signed(arguments.sign_of)
     for turn in worker:
         if arguments.test_every and turn % arguments.test_every == 0:
-            print(f"round {turn}: loss {text.test_loss(gpt):.4f}", flush=True)
+            loss = text.test_loss(gpt)
+            print(f"round {turn}: loss {loss:.4f}", flush=True)
+            worker.report(loss=loss)
         windows = text.batch(worker.slot, arguments.workers, turn, arguments.samples)
         gradient, loss = gradient_of(gpt, windows)
         worker.vote(signed(gradient), samples=arguments.samples, loss=loss)
     if worker.finished and arguments.test_every:
-        print(f"round {worker.round}: loss {text.test_loss(gpt):.4f}")
+        print(f"round {worker.round}: loss {text.test_loss(gpt):.4f}\nIt writes:")
         print(gpt.write("def ", 300, torch.Generator().manual_seed(0)))
 
 

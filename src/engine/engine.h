@@ -40,8 +40,8 @@ struct Outcome {
   const SignVector* verdict = nullptr;  // on all coordinates; null: the round was not decided
   std::uint32_t present = 0;            // workers that voted; if there are none, the round is not decided
   std::vector<BatchLoss> losses;        // by worker
-  std::vector<ReportedTest> tests;      // of the model before this round; only a server has them
   bool stop = false;                    // some process was asked to stop
+  std::vector<ReportedTest> tests{};    // of the model before this round; only a server has them
 };
 
 class Engine {

@@ -118,7 +118,7 @@ class Guide(OwnCase):
     def test_the_page_as_typed(self):
         python = re.findall(r"```python\n(.*?)```", GUIDE, re.S)
         shell = re.findall(r"```sh\n(.*?)```", GUIDE, re.S)
-        self.assertEqual((len(python), len(shell), shell[0].count(":7000")), (2, 2, 2))
+        self.assertEqual((len(python), len(shell), shell[0].count(":7000")), (3, 3, 2))
         (self.folder / "build").symlink_to(pathlib.Path(SIGNVOTE).parent)
         (self.folder / "book.txt").write_text("all that is gold does not glitter. " * 200)
         self.export(Letters, "letters.pt")
@@ -128,7 +128,7 @@ class Guide(OwnCase):
             "/usr/bin/python3 before.py\n"
             + shell[0].replace(":7000", f":{free_port()}")
             + "/usr/bin/python3 after.py\n"
-            + shell[1]
+            + shell[2]
         )
         result = run_session(["bash", "-e", "typed.sh"], timeout=TIMEOUT, cwd=self.folder, env=ENVIRONMENT)
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -137,6 +137,22 @@ class Guide(OwnCase):
         accuracy = float(re.search(r"^accuracy (\S+)", result.stdout, re.M)[1])
         self.assertAlmostEqual(accuracy, summary(self.folder / "runs/local")["test_accuracy"], places=2)
         self.assertGreater(accuracy, 0.6)
+
+    def test_the_page_goes_on_in_ddp(self):
+        build = pathlib.Path(SIGNVOTE).parent
+        if not (build / "python/signvote").is_dir():
+            self.skipTest("this build is without the Python package")
+        python = re.findall(r"```python\n(.*?)```", GUIDE, re.S)
+        shell = re.findall(r"```sh\n(.*?)```", GUIDE, re.S)
+        self.assertIn(":29500", python[2])
+        (self.folder / "build").symlink_to(build)
+        (self.folder / "before.py").write_text(python[0])
+        (self.folder / "flowers_ddp.py").write_text(python[2].replace(":29500", f":{free_port()}"))
+        (self.folder / "typed.sh").write_text("/usr/bin/python3 before.py\n" + shell[1])
+        result = run_session(["bash", "-e", "typed.sh"], timeout=TIMEOUT, cwd=self.folder, env=ENVIRONMENT)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertGreater(float(re.search(r"^accuracy in DDP (\S+)", result.stdout, re.M)[1]), 0.6)
+        self.assertIn("norm.weight", torch.load(self.folder / "flowers_ddp.pt"))
 
 
 class Engines(OwnCase):
