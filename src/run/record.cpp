@@ -100,13 +100,21 @@ Record::Record(const TrainConfig& config, Trainee& trainee, std::uint64_t rounds
       folder_(config.out),
       rows_(rows_until(folder_ / "metrics.jsonl", rounds)),
       best_(fs::exists(folder_ / best_file()) ? rows_.best : BestTest{}),
+      last_row_(rows_.last_is_wanted ? std::optional(rounds) : std::nullopt),
       metrics_(folder_ / "metrics.jsonl", rows_.bytes) {}
 
-void Record::test(const RunProgress& progress, double train_loss) {
+void Record::test(const RunProgress& progress, double train_loss, const ReportedTest* reported) {
   tested_ = trainee_.test();
+  if (reported != nullptr) reported_ = *reported;
+  last_row_ = progress.rounds;
   const Traffic& sent = progress.traffic;
   const std::size_t size = trainee_.parameters().size();
   nlohmann::ordered_json row = {{"round", progress.rounds}};
+  if (reported != nullptr) {
+    row["reported_by"] = reported->by;
+    if (reported->accuracy) row["test_accuracy"] = *reported->accuracy;
+    if (reported->loss) row["test_loss"] = *reported->loss;
+  }
   if (accuracy()) row["test_accuracy"] = *accuracy();
   if (tested_) row["test_loss"] = tested_->loss;
   row["train_loss"] = train_loss;
@@ -118,17 +126,7 @@ void Record::test(const RunProgress& progress, double train_loss) {
   row["model_sha256"] = sha256_hex(std::as_bytes(trainee_.parameters()));
   row["seconds"] = progress.seconds;
   // Before the row: a best.pt that no row speaks of is written again, when the run goes on.
-  if (tested_ && best_.add(test_of(row))) trainee_.write_model(folder_ / "best");
-  metrics_.append(row.dump());
-}
-
-void Record::report(std::uint64_t round, const ReportedTest& test) {
-  reported_ = test;
-  nlohmann::ordered_json row = {{"round", round}, {"reported_by", test.by}};
-  if (test.accuracy) row["test_accuracy"] = *test.accuracy;
-  if (test.loss) row["test_loss"] = *test.loss;
-  row["model_sha256"] = sha256_hex(std::as_bytes(trainee_.parameters()));
-  if (best_.add(test_of(row))) trainee_.write_model(folder_ / "best");
+  if ((tested_ || reported != nullptr) && best_.add(test_of(row))) trainee_.write_model(folder_ / "best");
   metrics_.append(row.dump());
 }
 

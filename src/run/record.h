@@ -49,16 +49,12 @@ class Record {
   /// this. Throws DataError that names the line if a row is damaged.
   Record(const TrainConfig& config, Trainee& trainee, std::uint64_t rounds);
 
-  /// True if metrics.jsonl had a row of round `rounds`.
-  bool tested() const { return rows_.last_is_wanted; }
+  /// True if the last row of metrics.jsonl is of this round.
+  bool has_row(std::uint64_t round) const { return last_row_ == round; }
 
-  /// Tests the model, if it can be tested, and adds a row. Writes best.pt if this is the best test so far.
-  /// `train_loss` is the mean over the last round's samples.
-  void test(const RunProgress& progress, double train_loss);
-
-  /// Adds a row of a test that a worker made of the model as it now is, after `round` rounds. Keeps the model
-  /// if this is the best test so far.
-  void report(std::uint64_t round, const ReportedTest& test);
+  /// Tests the model, if it can be tested, or takes what a worker has `reported` of it, and adds a row.
+  /// Writes best.pt if this is the best test so far. `train_loss` is the mean over the last round's samples.
+  void test(const RunProgress& progress, double train_loss, const ReportedTest* reported = nullptr);
 
   /// The accuracy in the last test, if there was one and y is a class.
   std::optional<double> shown_accuracy() const { return tested_ ? accuracy() : reported_.accuracy; }
@@ -90,6 +86,7 @@ class Record {
   std::filesystem::path folder_;
   MetricsRows rows_;
   BestTest best_;
+  std::optional<std::uint64_t> last_row_;
   LineLog metrics_;
   std::optional<Evaluation> tested_;  // the last test, if the run can test
   ReportedTest reported_{};           // otherwise the last that a worker told
