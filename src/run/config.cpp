@@ -277,11 +277,11 @@ const std::vector<TrainOption>& train_options() {
               &C::parameters, true);
   parameters.get = parameters_copy;
   static const std::vector<TrainOption> options = {
-      textual(
-          "dataset",
-          fmt::format("Data set: {}, or your own: a folder of .npy arrays, images or IDX files, or a .txt",
-                      fmt::join(kDatasetNames, ", ")),
-          &C::dataset, true),
+      textual("dataset",
+              fmt::format(
+                  "Data set: {}, or your own: a folder of .npy or .pt arrays, images or IDX files, or a .txt",
+                  fmt::join(kDatasetNames, ", ")),
+              &C::dataset, true),
       textual("data", "Folder of the data set's files (default: the cache that 'signvote data fetch' fills)",
               &C::data, false),
       model,

@@ -71,7 +71,7 @@ class Run {
   TrainResult go() {
     engine_->start();
     // A server that was killed may have decided a round without testing it.
-    if (record_ && progress_.rounds > 0 && due_for_test() && !record_->tested()) test();
+    if (record_ && progress_.rounds > 0 && due_for_test() && !record_->has_row(progress_.rounds)) test();
     const std::uint64_t last = std::min(config_.rounds, hooks_.pause_after);
     bool stopped = stops_alone();
     bool is_enough = out_of_patience();
@@ -87,11 +87,12 @@ class Run {
         hooks_.progress({{},
                          progress_.rounds,
                          config_.rounds,
-                         record_->accuracy(),
+                         record_->shown_accuracy(),
                          loss_,
                          tests,
                          record_->shown_test_loss()});
     }
+    if (row_waits_) write_row(nullptr);
     const bool finished = progress_.rounds == config_.rounds || is_enough;
     if (is_enough && record_ && hooks_.warn)
       hooks_.warn(
@@ -121,6 +122,9 @@ class Run {
     stopped = outcome.stop;
     if (outcome.verdict == nullptr && stopped) return false;
     if (outcome.present == 0) on_all_ranks(group_, [this] { throw_diverged(); });
+    const ReportedTest* reported = outcome.tests.empty() ? nullptr : &outcome.tests.front();
+    if (row_waits_ || (reported && record_ && progress_.rounds > 0 && !record_->has_row(progress_.rounds)))
+      write_row(reported);
     timed("step", [&] { take(outcome); });
 
     if (const auto warning = loss_watch_.add(progress_.rounds, loss_); warning && record_ && hooks_.warn)
@@ -169,7 +173,19 @@ class Run {
   /// in a round.
   bool stops_alone() const { return group_.size() == 1 && hooks_.stop_requested(); }
 
-  void test() { record_->test(progress(), loss_); }
+  /// Where only workers can test the model, the row waits for their reports, which come with the next
+  /// ballots.
+  void test() {
+    if (config_.has_network())
+      record_->test(progress(), loss_);
+    else
+      row_waits_ = true;
+  }
+
+  void write_row(const ReportedTest* reported) {
+    row_waits_ = false;
+    record_->test(progress(), loss_, reported);
+  }
 
   void save() {
     if (record_) record_->sync();
@@ -232,8 +248,9 @@ class Run {
   std::unique_ptr<Engine> engine_;
   std::optional<Record> record_;
 
-  RunProgress progress_;  // its times and traffic are those of earlier processes
-  double loss_ = 0;       // the mean loss of the last round
+  RunProgress progress_;    // its times and traffic are those of earlier processes
+  double loss_ = 0;         // the mean loss of the last round
+  bool row_waits_ = false;  // of metrics.jsonl, on the model as it is
   LossWatch loss_watch_;
   // The times of this process.
   Clock::time_point start_ = Clock::now();

@@ -82,8 +82,9 @@ class ServerEngine : public Engine {
 
   /// From here on the server listens.
   void start() override {
-    const VoteDeskOptions about{options_.run_id,  options_.settings, tally_.size(),        options_.rounds,
-                                options_.step_of, options_.batches,  options_.most_samples};
+    const VoteDeskOptions about{options_.run_id,       options_.settings,   tally_.size(),
+                                options_.rounds,       options_.step_of,    options_.batches,
+                                options_.most_samples, options_.takes_tests};
     audit_.emplace(options_.folder / "audit.log", options_.log);
     desk_.emplace(about, box_, *journal_, allow_list_, owners_at_start_, metrics_, *audit_, options_.log);
     options_.listen.largest_message = most_message_bytes(tally_.size());
@@ -121,6 +122,7 @@ class ServerEngine : public Engine {
     if (const auto digest = std::exchange(digest_, std::nullopt)) desk_->compare_models(*digest);
     outcome.present = closed.voted;
     outcome.losses = std::move(closed.losses);
+    outcome.tests = std::move(closed.tests);
     if (outcome.present == 0) return outcome;
     const std::uint64_t round = box_.round();
     std::span<const std::byte> verdict;

@@ -40,6 +40,7 @@ struct ServerEngineOptions {
   double deadline_seconds = 0;                  // 0: a round closes as soon as the quorum has voted
   std::vector<std::uint32_t> batches;           // by worker: what each must use; empty: what it likes
   std::uint32_t most_samples = UINT32_MAX;      // of a batch
+  bool takes_tests = false;                     // by workers, because the run cannot test its model
   std::uint64_t keep = UINT64_MAX;              // verdicts to keep, at least
   std::optional<int> metrics_port;              // 0: any
   std::function<bool()> stop_requested;         // called again and again while waiting
