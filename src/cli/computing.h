@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "certs/certificates.h"
+#include "report/dashboard_options.h"
 #include "run/config.h"
 #include "run/table_plans.h"
 
@@ -18,6 +19,7 @@ namespace signvote::cli {
 struct TrainCommand {
   TrainConfig config;
   bool resume = false;  // the run in config.out
+  std::optional<DashboardOptions> dashboard;
 };
 
 /// signvote reproduce figure1
@@ -54,6 +56,7 @@ struct ServerCommand {
   bool own_batches = false;
   std::uint64_t keep = UINT64_MAX;  // verdicts
   std::optional<int> metrics_port;  // 0: any
+  std::optional<DashboardOptions> dashboard;
 };
 
 struct WorkerCommand {

@@ -21,12 +21,24 @@ constexpr std::size_t kFiles = 16;
 constexpr std::size_t kNetworkFiles = 16;
 constexpr std::size_t kNetworkThreads = 24;
 
+constexpr std::size_t kDashboardThreads = 2;
+constexpr std::size_t kDashboardFiles = 8;  // besides its connections
+constexpr std::size_t kDashboard = 150;     // the stacks of its threads, and what malloc keeps for them
+
 /// Of a process that trains this, with so many of its workers.
 Needs needs_of(const TrainConfig& config, std::size_t workers) {
   // The files, and the samples from them. Of a data set that is not known, at least so much.
   const std::size_t data = config.dataset == "cifar10" ? 400 : 120;
   const std::size_t threads = config.thread_count();
   return {threads, kFiles, kProgram + data + threads * kThread + workers * kWorker};
+}
+
+Needs with(const std::optional<DashboardOptions>& dashboard, Needs needs) {
+  if (!dashboard) return needs;
+  needs.threads += kDashboardThreads;
+  needs.files += dashboard->limits.connections + kDashboardFiles;
+  needs.megabytes += kDashboard;
+  return needs;
 }
 
 Needs with_network(Needs needs) {
@@ -38,7 +50,9 @@ Needs with_network(Needs needs) {
 
 }  // namespace
 
-Needs needs_of(const TrainCommand& command) { return needs_of(command.config, *command.config.workers); }
+Needs needs_of(const TrainCommand& command) {
+  return with(command.dashboard, needs_of(command.config, *command.config.workers));
+}
 Needs needs_of(const Figure1Command& command) { return needs_of(command.base, 15); }
 Needs needs_of(const TableCommand& command) { return needs_of(command.base, 15); }
 Needs needs_of(const EvalCommand& command) { return needs_of(command.run.value_or(TrainConfig{}), 0); }
@@ -47,7 +61,7 @@ Needs needs_of(const InspectCommand& command) { return needs_of(command.config, 
 
 Needs needs_of(const ServerCommand& command) {
   const std::uint32_t workers = *command.config.workers;
-  Needs needs = with_network(needs_of(command.config, workers));
+  Needs needs = with(command.dashboard, with_network(needs_of(command.config, workers)));
   needs.files += workers;  // a connection each
   return needs;
 }

@@ -7,6 +7,7 @@
 
 #include "base/numbers.h"
 #include "cli/commands.h"
+#include "cli/dashboard_flags.h"
 #include "cli/settings_flags.h"
 #include "cli/tls_flags.h"
 #include "cli/values.h"
@@ -33,6 +34,7 @@ std::uint32_t parse_quorum(const std::string& text, std::uint32_t workers) {
 
 struct ServerFlags {
   SettingsFlags settings{};
+  DashboardFlags dashboard{};
   TlsFlags tls{"--client-ca"};
   std::string listen{};
   std::string state{};
@@ -59,6 +61,7 @@ struct ServerFlags {
     }
     if (!keep.empty()) command.keep = parse_whole("--keep", keep);
     command.own_batches = own_batches;
+    command.dashboard = dashboard.read(state, command.tls);
     if (!allow.empty()) command.allow = allow;
     AllowList(command.allow, workers);  // throws if the file makes no sense
     return command;
@@ -134,6 +137,7 @@ void add_server(CLI::App& app, const Computing& computing, Action& action) {
       ->add_option("--metrics-port", flags->metrics_port,
                    "Loopback port of /metrics and /healthz, or 'off' [the port after --listen's]")
       ->type_name("PORT");
+  flags->dashboard.add_to(*server);
   flags->settings.add_config_file_to(*server);
   flags->settings.add_to(*server, {}, {"engine", "out"});
   server->callback(

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/dashboard_flags.h"
 #include "cli/launcher.h"
 #include "cli/settings_flags.h"
 #include "signvote/error.h"
@@ -15,6 +16,7 @@ namespace {
 
 struct TrainFlags {
   SettingsFlags settings{};
+  DashboardFlags dashboard{};
   std::string resume{};
 
   TrainCommand read() const {
@@ -33,6 +35,7 @@ struct TrainFlags {
       throw ConfigError(
           fmt::format("{} processes were started as one job, but --engine is {}; add --engine mpi",
                       launched_ranks(), config.engine));
+    command.dashboard = dashboard.read(config.out);
     return command;
   }
 
@@ -68,6 +71,7 @@ void add_train(CLI::App& app, const Computing& computing, Action& action) {
       ->add_option("--resume", flags->resume,
                    "Go on with the run in this folder, to the same bytes as if it had never stopped")
       ->type_name("DIR");
+  flags->dashboard.add_to(*train);
   flags->settings.add_to(*train, {}, {"parameters", "parameters_sha256"});
   train->callback(
       [=, &computing, &action] { action = [flags, &computing] { return computing.train(flags->read()); }; });

@@ -1,13 +1,12 @@
 // A server's numbers for machines, in Prometheus' text format, and an HTTP address that serves them.
 #pragma once
 
-#include <cstddef>
 #include <functional>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <string>
-#include <vector>
+
+#include "report/http_server.h"
 
 namespace signvote {
 
@@ -37,13 +36,6 @@ class Metrics {
 /// Escapes a text so that it can stand between the quotes of a label.
 std::string escape_label(const std::string& text);
 
-/// What one client can take, whoever it is.
-struct EndpointLimits {
-  unsigned connections = 64;          // if there are more, the oldest is closed
-  std::size_t request_bytes = 16384;  // without the body, which is not read
-  unsigned idle_seconds = 10;         // then a connection is closed; 0: never
-};
-
 /// Serves GET /metrics and /healthz on a loopback port for as long as it lives.
 class MetricsEndpoint {
  public:
@@ -51,12 +43,10 @@ class MetricsEndpoint {
   /// the port is in use.
   MetricsEndpoint(int port, const Metrics& metrics, std::function<std::string()> healthy,
                   const EndpointLimits& limits = {});
-  ~MetricsEndpoint();
-  int port() const;
+  int port() const { return server_.port(); }
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  HttpServer server_;
 };
 
 }  // namespace signvote

@@ -21,6 +21,7 @@ class BareParameters final : public Trainee {
   void step(std::uint64_t round, const SignVector& verdict) override;
   std::optional<Evaluation> test() override { return std::nullopt; }
   void write_model(const std::filesystem::path& stem) override;
+  std::vector<std::pair<std::string, std::size_t>> layers() const override { return file_.layers(); }
   void describe(nlohmann::ordered_json& summary) const override;
 
  private:

@@ -124,8 +124,8 @@ std::string name_of(Mark mark) {
   return "";
 }
 
-Insight inspect(const TrainConfig& config, const SavedTally& saved, const Layers& layers) {
-  const Tally& tally = saved.tally;
+Insight inspect(const TrainConfig& config, const Tally& tally, const RunProgress& progress,
+                const std::vector<std::string>& owners, const Layers& layers) {
   const TallyOptions& options = tally.options();
   const bool counts = counts_by_coordinate(config);
   std::size_t coordinates = 0;
@@ -137,7 +137,7 @@ Insight inspect(const TrainConfig& config, const SavedTally& saved, const Layers
   Insight insight;
   insight.rounds = tally.rounds();
   insight.learns = counts || options.method == Method::agree;
-  insight.served = !saved.owners.empty();
+  insight.served = !owners.empty();
   if (counts) insight.layers = layers;
   insight.agreement = tally.agreement_shares();
   const std::vector<std::uint32_t> batches = config.batch_sizes();
@@ -146,10 +146,10 @@ Insight inspect(const TrainConfig& config, const SavedTally& saved, const Layers
   std::uint32_t mature = 0;
   for (std::uint32_t m = 0; m < options.workers; ++m) {
     WorkerInsight worker;
-    if (insight.served) worker.owner = saved.owners[m];
+    if (insight.served) worker.owner = owners[m];
     worker.rounds = tally.rounds_of(m);
-    const auto votes = static_cast<double>(saved.progress.votes[m]);
-    worker.batch = votes > 0 ? static_cast<double>(saved.progress.samples[m]) / votes : batches[m];
+    const auto votes = static_cast<double>(progress.votes[m]);
+    worker.batch = votes > 0 ? static_cast<double>(progress.samples[m]) / votes : batches[m];
     if (is_fixed || (insight.learns && worker.rounds > 0)) {
       const Tally::MeanWeight mean = tally.mean_weight(m);
       worker.weight = mean.weight;

@@ -68,7 +68,11 @@ struct Insight {
 
 /// `layers` are the model's, and are only needed if counts_by_coordinate. Throws DataError if they do not
 /// have as many coordinates as the tally.
-Insight inspect(const TrainConfig& config, const SavedTally& saved, const Layers& layers);
+Insight inspect(const TrainConfig& config, const Tally& tally, const RunProgress& progress,
+                const std::vector<std::string>& owners, const Layers& layers);
+inline Insight inspect(const TrainConfig& config, const SavedTally& saved, const Layers& layers) {
+  return inspect(config, saved.tally, saved.progress, saved.owners, layers);
+}
 
 /// Worker by layer, or worker by worker. REQUIRES: the method learns.
 HeatMap heat_map_of(const Insight& insight);

@@ -44,6 +44,7 @@ class Learner final : public Trainee {
   double ballot_seconds() const override { return 1e-9 * static_cast<double>(ballot_nanoseconds_); }
   std::optional<Evaluation> test() override;
   void write_model(const std::filesystem::path& stem) override;
+  std::vector<std::pair<std::string, std::size_t>> layers() const override { return replicas_.layers(); }
   void describe(nlohmann::ordered_json& summary) const override;
 
   /// From the next round on the worker uses this many samples. REQUIRES: not more than its share.

@@ -64,6 +64,8 @@ class Record {
     return tested_ ? std::optional(tested_->loss) : reported_.loss;
   }
 
+  std::optional<double> test_loss() const { return tested_ ? std::optional(tested_->loss) : std::nullopt; }
+
   /// The tests since the best one.
   std::uint64_t tests_since_best() const { return best_.tests_since; }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
@@ -73,6 +74,7 @@ class Run {
     // A server that was killed may have decided a round without testing it.
     if (record_ && progress_.rounds > 0 && due_for_test() && !record_->has_row(progress_.rounds)) test();
     const std::uint64_t last = std::min(config_.rounds, hooks_.pause_after);
+    watch(std::numeric_limits<double>::quiet_NaN(), false);
     bool stopped = stops_alone();
     bool is_enough = out_of_patience();
     while (progress_.rounds < last && !stopped && !is_enough) {
@@ -91,6 +93,7 @@ class Run {
                          loss_,
                          tests,
                          record_->shown_test_loss()});
+      if (decided) watch(loss_, tests);
     }
     if (row_waits_) write_row(nullptr);
     const bool finished = progress_.rounds == config_.rounds || is_enough;
@@ -185,6 +188,12 @@ class Run {
   void write_row(const ReportedTest* reported) {
     row_waits_ = false;
     record_->test(progress(), loss_, reported);
+  }
+
+  void watch(double loss, bool tests) {
+    if (record_ && hooks_.watch)
+      hooks_.watch({progress(), engine_->tally(), *trainee_, trainee_->parameters().size(), loss, tests,
+                    record_->accuracy(), record_->test_loss()});
   }
 
   void save() {

@@ -18,6 +18,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,10 +31,23 @@
 
 namespace signvote {
 
+/// A run between two rounds, as the process that leads sees it. Valid while the hook is called.
+struct RunView {
+  const RunProgress& progress;
+  const Tally& tally;  // of this process's coordinates
+  const Trainee& trainee;
+  std::size_t parameters = 0;
+  double train_loss = 0;              // the mean of the last round; NaN before this process's first
+  bool tested = false;                // after this round
+  std::optional<double> accuracy{};   // the last test's
+  std::optional<double> test_loss{};  // likewise
+};
+
 /// What a run tells its caller while it works. Each may be left empty.
 struct TrainHooks {
   std::function<void()> started;                       // everything is ready, the first round begins
   std::function<void(const ProgressState&)> progress;  // after every round
+  std::function<void(const RunView&)> watch;           // before the first round, and after every round
   std::function<void(const std::string&)> warn;        // one line; from any thread
   std::function<void(const char* phase, double seconds)> spent;  // the seconds that a phase took
   const std::atomic<bool>* stop = nullptr;                       // if set: save after this round and return

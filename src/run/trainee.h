@@ -8,6 +8,8 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "base/thread_pool.h"
@@ -30,6 +32,9 @@ class Trainee {
 
   /// Writes the model into a file of this name, to which it adds the ending of its kind: .pt or .npy.
   virtual void write_model(const std::filesystem::path& stem) = 0;
+
+  /// The names of its layers and how many parameters each has, in order.
+  virtual std::vector<std::pair<std::string, std::size_t>> layers() const = 0;
 
   /// Adds what summary.json says of it.
   virtual void describe(nlohmann::ordered_json& summary) const = 0;

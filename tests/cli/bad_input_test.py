@@ -91,6 +91,18 @@ class Usage(Case):
         )
         self.refuse_train([(small(absent="0@1,3@2"), "--absent names worker 3; there are 3, from 0 to 2")])
 
+    def test_a_dashboard_that_others_could_reach_needs_certificates(self):
+        both = ["--dashboard-cert", "x.pem", "--dashboard-key", "x.key"]
+        self.refuse_train(
+            [
+                (["--dashboard", "0.0.0.0:0"], ["--dashboard-cert", "loopback"]),
+                (["--dashboard", "nowhere"], "--dashboard is 'nowhere'"),
+                (["--dashboard", "--dashboard-cert", "x.pem"], "--dashboard-key"),
+                (both, "give that as well"),
+            ]
+        )
+        self.refuse(1, "train", *small(), "--dashboard", "127.0.0.1:0", *both, says="x.pem", cwd=self.folder)
+
     def test_an_engine_of_several_programs_is_not_started_by_train(self):
         self.refuse_train(
             [(["--engine", "grpc"], ["--engine grpc is started in parts", "signvote server", "signvote worker"])]

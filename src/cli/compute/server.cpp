@@ -10,6 +10,7 @@
 #include "cli/compute/hooks.h"
 #include "learn/dataset.h"
 #include "run/bare_parameters.h"
+#include "run/dashboard.h"
 #include "run/learner.h"
 #include "run/network.h"
 #include "run/record.h"
@@ -30,7 +31,7 @@ int run_server(const ServerCommand& command) {
   options.metrics_port = command.metrics_port;
 
   const TrainConfig& config = command.config;
-  const TrainHooks hooks = logging_hooks();
+  TrainHooks hooks = logging_hooks();
   Dataset dataset;
   MakeTrainee make = [&] { return std::make_unique<BareParameters>(config); };
   if (config.has_network()) {
@@ -46,7 +47,15 @@ int run_server(const ServerCommand& command) {
   if (command.tls && !command.tls->warning().empty()) hooks.warn(command.tls->warning());
   // Without a network, how many samples a worker takes is its own business.
   const bool own_batches = command.own_batches || !config.has_network();
+  std::optional<RunDashboard> dashboard;
+  if (command.dashboard) {
+    dashboard.emplace(config, *command.dashboard);
+    options.attendance = &dashboard->attendance();
+    dashboard->watch(hooks);
+    hooks.warn(dashboard->invitation());
+  }
   const TrainResult result = serve(config, options, own_batches, make, hooks);
+  if (dashboard) dashboard->end(result);
   if (!result.finished) {
     hooks.warn(fmt::format("stopped and saved after round {} of {}; the same command goes on", result.rounds,
                            config.rounds));

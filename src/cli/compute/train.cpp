@@ -4,12 +4,14 @@
 
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 
 #include "cli/compute/commands.h"
 #include "cli/compute/hooks.h"
 #include "cli/compute/ranks.h"
 #include "learn/dataset.h"
+#include "run/dashboard.h"
 #include "run/mpi.h"
 #include "run/network.h"
 #include "run/record.h"
@@ -36,9 +38,12 @@ void compare_settings(const TrainConfig& config, const Group& group) {
   });
 }
 
-int train_in_group(const TrainConfig& config, bool resume, const Group& group,
+int train_in_group(const TrainCommand& command, const Group& group,
                    const std::function<EnginePlan(const TrainHooks&)>& make_plan) {
+  const TrainConfig& config = command.config;
+  const bool resume = command.resume;
   Dataset dataset;
+  std::optional<RunDashboard> dashboard;
   on_all_ranks(group, [&] {
     if (group.size() > *config.workers)
       throw ConfigError(fmt::format("{} ranks for {} workers; start at most as many ranks as workers",
@@ -56,6 +61,7 @@ int train_in_group(const TrainConfig& config, bool resume, const Group& group,
     dataset = config.load_data();
     check_batches(config, dataset);
     check_network(config, dataset);
+    if (command.dashboard && group.leads()) dashboard.emplace(config, *command.dashboard);
   });
   compare_settings(config, group);
   on_all_ranks(group, [&] {  // only now, because a run that cannot begin on some rank leaves no folder
@@ -65,13 +71,16 @@ int train_in_group(const TrainConfig& config, bool resume, const Group& group,
   {
     ShownProgress progress;
     TrainHooks hooks = progress.hooks();
-    hooks.started = [&config, &group] {
+    hooks.started = [&] {
       fmt::print(stderr, "{}: {} on {} with {} workers{} (batches {}), {} rounds\n", config.out,
                  config.method_title(), config.dataset, *config.workers,
                  group.size() > 1 ? fmt::format(" on {} ranks", group.size()) : "", config.batches,
                  config.rounds);
+      if (dashboard) fmt::print(stderr, "{}\n", dashboard->invitation());
     };
+    if (dashboard) dashboard->watch(hooks);
     result = train(config, dataset, hooks, make_plan(hooks), group);
+    if (dashboard) dashboard->end(result);
   }
   if (!result.finished) {
     if (group.leads())
@@ -89,11 +98,10 @@ int train_in_group(const TrainConfig& config, bool resume, const Group& group,
 int run_train(const TrainCommand& command) {
   const TrainConfig& config = command.config;
   if (config.engine != "mpi")
-    return train_in_group(config, command.resume, Group(),
-                          [&](const TrainHooks&) { return local_engine(config); });
+    return train_in_group(command, Group(), [&](const TrainHooks&) { return local_engine(config); });
   const MpiSession session;
   return end_together(session, [&] {
-    return train_in_group(config, command.resume, session,
+    return train_in_group(command, session,
                           [&](const TrainHooks& hooks) { return mpi_engine(config, session, hooks); });
   });
 }

@@ -82,9 +82,9 @@ class ServerEngine : public Engine {
 
   /// From here on the server listens.
   void start() override {
-    const VoteDeskOptions about{options_.run_id,       options_.settings,   tally_.size(),
-                                options_.rounds,       options_.step_of,    options_.batches,
-                                options_.most_samples, options_.takes_tests};
+    const VoteDeskOptions about{options_.run_id,       options_.settings,    tally_.size(),
+                                options_.rounds,       options_.step_of,     options_.batches,
+                                options_.most_samples, options_.takes_tests, options_.attendance};
     audit_.emplace(options_.folder / "audit.log", options_.log);
     desk_.emplace(about, box_, *journal_, allow_list_, owners_at_start_, metrics_, *audit_, options_.log);
     options_.listen.largest_message = most_message_bytes(tally_.size());

@@ -22,6 +22,7 @@
 #include "engine/engine.h"
 #include "engine/grpc/vote_server.h"
 #include "journal/journal.h"
+#include "report/attendance.h"
 #include "report/metrics.h"
 
 namespace signvote {
@@ -43,6 +44,7 @@ struct ServerEngineOptions {
   bool takes_tests = false;                     // by workers, because the run cannot test its model
   std::uint64_t keep = UINT64_MAX;              // verdicts to keep, at least
   std::optional<int> metrics_port;              // 0: any
+  Attendance* attendance = nullptr;             // told who comes, answers and goes, if it is given
   std::function<bool()> stop_requested;         // called again and again while waiting
   std::function<void(const std::string&)> log;  // one line each; from any thread
 };

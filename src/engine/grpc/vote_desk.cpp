@@ -115,6 +115,7 @@ VoteDesk::VoteDesk(VoteDeskOptions options, BallotBox& box, const Journal& journ
       journal_(journal),
       metrics_(metrics),
       audit_(audit),
+      attendance_(options_.attendance != nullptr ? *options_.attendance : own_attendance_),
       log_(std::move(log)),
       refusals_(log_, audit),
       allow_list_(std::move(allowed)),
@@ -122,6 +123,7 @@ VoteDesk::VoteDesk(VoteDeskOptions options, BallotBox& box, const Journal& journ
       slots_(owners.size()),
       published_(box.round()) {
   for (std::size_t m = 0; m < owners.size(); ++m) slots_[m].owner = owners[m];
+  attendance_.begin(owners);
 }
 
 void VoteDesk::wake_with(std::function<void()> wake) {
@@ -203,6 +205,7 @@ std::variant<std::unique_ptr<Session>, Refusal> VoteDesk::join(const Identity& w
       wake_();  // the session before this one learns that it is replaced
     slot.session = session->number;
     slot.session_name = name;
+    attendance_.joined(worker, name);
     const std::string program = printable(hello.program(), kLongestProgram);
     audit_.joined(who, worker, peer, program);
     log_(fmt::format("{} ({}, {}) joins as worker {}, with {}", name, peer, program, worker,
@@ -233,6 +236,7 @@ void VoteDesk::leave(const WorkerAtDesk& session) {
     if (slot.session != session.number) return;
     slot.session = 0;
     slot.session_name.clear();
+    attendance_.left(session.worker);
     metrics_.add("signvote_workers_connected", -1);
   }
   audit_.left(session.who, session.worker);
@@ -387,6 +391,7 @@ void VoteDesk::done_checking(Slot& slot, std::optional<Answer> answer) {
       const std::uint32_t samples = answer->loss.samples;
       if (answer->voted && std::exchange(slot.batch, samples) != samples && options_.batches.empty())
         log_(fmt::format("{} votes with {} samples from round {} on", slot.owner, samples, published_ + 1));
+      attendance_.answered(answer->to_take->worker);
       slot.answer = std::move(answer);
     }
   }
@@ -551,7 +556,9 @@ void VoteDesk::compare_models(std::uint64_t digest) {
   std::size_t wrong = 0;
   for (Slot& slot : slots_) {
     if (!slot.answer || !slot.answer->digest) continue;
-    if (*slot.answer->digest == digest) {
+    const bool right_one = *slot.answer->digest == digest;
+    attendance_.model_compared(static_cast<std::uint32_t>(&slot - slots_.data()), right_one);
+    if (right_one) {
       slot.right_model = published_;
       ++right;
       continue;
@@ -573,6 +580,7 @@ void VoteDesk::compare_models(std::uint64_t digest) {
 void VoteDesk::publish(std::span<const std::byte> verdict) {
   const std::lock_guard lock(mutex_);
   for (Slot& slot : slots_) slot.answer.reset();
+  attendance_.round_opened();
   const Step step = options_.step_of(published_++);
   closing_ = false;
   newest_ = serialised_verdict(verdict, published_, step);

@@ -28,6 +28,7 @@
 #include "engine/grpc/refusal_log.h"
 #include "engine/grpc/vote_server.h"
 #include "journal/journal.h"
+#include "report/attendance.h"
 #include "report/metrics.h"
 #include "signvote/ballot_box.h"
 
@@ -42,6 +43,7 @@ struct VoteDeskOptions {
   std::vector<std::uint32_t> batches;       // by worker: what each must use; empty: what it likes
   std::uint32_t most_samples = UINT32_MAX;  // of a batch
   bool takes_tests = false;                 // by workers of the model
+  Attendance* attendance = nullptr;         // told who comes, answers and goes, if it is given
 };
 
 class VoteDesk : public Desk {
@@ -163,6 +165,8 @@ class VoteDesk : public Desk {
   const Journal& journal_;
   Metrics& metrics_;
   AuditLog& audit_;
+  Attendance own_attendance_;  // if nobody else wants it
+  Attendance& attendance_;
   std::function<void(const std::string&)> log_;
   RefusalLog refusals_;
   AllowList allow_list_;   // only the server's thread uses it after the start
