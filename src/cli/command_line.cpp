@@ -64,6 +64,7 @@ int run_command_line(int argc, char** argv, const Computing& computing) {
   add_worker(app, computing, action);
   add_journal(app, computing, action);
   add_inspect(app, computing, action);
+  add_report(app, action);
   add_certs(app, action);
   int code = 0;
   try {

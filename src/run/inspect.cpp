@@ -130,7 +130,7 @@ Insight inspect(const TrainConfig& config, const SavedTally& saved, const Layers
   const bool counts = counts_by_coordinate(config);
   std::size_t coordinates = 0;
   for (const auto& [name, size] : layers) coordinates += size;
-  if (counts && coordinates != tally.size())
+  if (!layers.empty() && counts && coordinates != tally.size())
     throw DataError(
         fmt::format("the tally has {} coordinates where the model has {}", tally.size(), coordinates));
 

@@ -174,16 +174,6 @@ void Record::write_summary(const RunProgress& progress, const Tally& tally,
   write_file_atomically(folder_ / "summary.json", result.dump(2) + "\n");
 }
 
-nlohmann::json read_summary(const fs::path& folder) {
-  const fs::path file = folder / "summary.json";
-  if (!fs::exists(file)) return nullptr;
-  try {
-    return nlohmann::json::parse(read_text_file(file));
-  } catch (const nlohmann::json::exception&) {
-    throw DataError(fmt::format("'{}' is damaged: it is not JSON", file.string()));
-  }
-}
-
 /// A line on the best model, if it is not the last one.
 std::string format_best(const nlohmann::json& summary) {
   const auto best = summary.find("best");

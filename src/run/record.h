@@ -86,10 +86,6 @@ class Record {
   std::optional<Evaluation> tested_;  // the last test
 };
 
-/// Reads the summary.json of the run in `folder`; null if it has none. Throws DataError if it cannot be
-/// read.
-nlohmann::json read_summary(const std::filesystem::path& folder);
-
 /// The table for people that is shown at the end of a run.
 std::string format_summary(const nlohmann::json& summary);
 

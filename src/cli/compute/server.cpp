@@ -13,6 +13,7 @@
 #include "run/learner.h"
 #include "run/network.h"
 #include "run/record.h"
+#include "run/run_files.h"
 
 namespace signvote::cli {
 

@@ -13,6 +13,7 @@
 #include "run/mpi.h"
 #include "run/network.h"
 #include "run/record.h"
+#include "run/run_files.h"
 #include "run/schedule.h"
 #include "signvote/error.h"
 
