@@ -18,6 +18,7 @@ namespace signvote::cli {
 struct TrainCommand {
   TrainConfig config;
   bool resume = false;  // the run in config.out
+  bool tensorboard = false;
 };
 
 /// signvote reproduce figure1
@@ -54,6 +55,7 @@ struct ServerCommand {
   bool own_batches = false;
   std::uint64_t keep = UINT64_MAX;  // verdicts
   std::optional<int> metrics_port;  // 0: any
+  bool tensorboard = false;
 };
 
 struct WorkerCommand {

@@ -42,6 +42,7 @@ struct ServerFlags {
   std::string keep{};
   bool own_batches = false;
   std::string metrics_port{};
+  bool tensorboard = false;
 
   ServerCommand read() const {
     ServerCommand command;
@@ -59,6 +60,7 @@ struct ServerFlags {
     }
     if (!keep.empty()) command.keep = parse_whole("--keep", keep);
     command.own_batches = own_batches;
+    command.tensorboard = tensorboard;
     if (!allow.empty()) command.allow = allow;
     AllowList(command.allow, workers);  // throws if the file makes no sense
     return command;
@@ -134,6 +136,8 @@ void add_server(CLI::App& app, const Computing& computing, Action& action) {
       ->add_option("--metrics-port", flags->metrics_port,
                    "Loopback port of /metrics and /healthz, or 'off' [the port after --listen's]")
       ->type_name("PORT");
+  server->add_flag("--tensorboard", flags->tensorboard,
+                   "Write metrics for TensorBoard too, to DIR/tensorboard (see: tensorboard --logdir DIR)");
   flags->settings.add_config_file_to(*server);
   flags->settings.add_to(*server, {}, {"engine", "out"});
   server->callback(

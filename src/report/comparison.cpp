@@ -63,11 +63,11 @@ void add_findings(const ComparedPanel& panel, std::vector<std::string>& found) {
   std::ranges::stable_sort(groups, std::greater(), last);
   const double lead = 100 * (last(groups[0]) - last(groups[1]));
   const std::string where = panel.title.empty() ? "" : panel.title + ": ";
-  std::string text =
-      lead < 0.005 ? fmt::format("{}{} and {} end highest, at {} test accuracy.", where, groups[0]->title,
-                                 groups[1]->title, percent(last(groups[0])))
-                   : fmt::format("{}{} ends highest, at {} test accuracy, {:.2f} points ahead of {}.", where,
-                                 groups[0]->title, percent(last(groups[0])), lead, groups[1]->title);
+  const std::string rest =
+      lead < 0.005 ? fmt::format("as {} has", groups[1]->title)
+                   : fmt::format("{:.2f} points more than {}", lead, groups[1]->title);
+  std::string text = fmt::format("{}The highest accuracy at the end is that of {}: {}, {}.", where, groups[0]->title,
+                                 percent(last(groups[0])), rest);
   for (auto target = kTargets.rbegin(); target != kTargets.rend(); ++target) {
     std::vector<std::pair<double, std::string>> there;
     std::vector<std::string> never;

@@ -161,11 +161,14 @@ void add_matrix(Node body, const Comparison& comparison) {
     for (const ComparedGroup* label : labels) {
       const auto group = std::ranges::find(panel.groups, label->label, &ComparedGroup::label);
       std::vector<std::optional<double>> last;
+      bool finished = true;
       if (group != panel.groups.end())
         for (const ComparedRun& run : group->runs)
-          if (!run.tests.empty() && run.tests.back().accuracy)
+          if (!run.tests.empty() && run.tests.back().accuracy) {
             last.emplace_back(100 * *run.tests.back().accuracy);
-      cells.push_back(add(row, "td", mean_text(last, 2, "–"), "number"));
+            finished = finished && run.finished;
+          }
+      cells.push_back(add(row, "td", mean_text(last, 2, "–") + (finished ? "" : " so far"), "number"));
       double sum = 0;
       for (const auto& value : last) sum += *value;
       values.push_back(last.empty() ? -1 : sum / static_cast<double>(last.size()));
@@ -230,7 +233,7 @@ struct Quantity {
   std::string title;
   bool is_loss = false;
   std::optional<double> of(const ComparedTest& test) const {
-    if (is_loss) return test.loss;
+    if (is_loss) return test.loss && std::abs(*test.loss) < 1e30 ? test.loss : std::nullopt;
     return test.accuracy ? std::optional(100 * *test.accuracy) : std::nullopt;
   }
 };

@@ -100,7 +100,7 @@ Record::Record(const TrainConfig& config, Trainee& trainee, std::uint64_t rounds
       best_(fs::exists(folder_ / kBestModel) ? rows_.best : BestTest{}),
       metrics_(folder_ / "metrics.jsonl", rows_.bytes) {}
 
-void Record::test(const RunProgress& progress, double train_loss) {
+MetricsRow Record::test(const RunProgress& progress, double train_loss) {
   tested_ = trainee_.test();
   const Traffic& sent = progress.traffic;
   const std::size_t size = trainee_.parameters().size();
@@ -118,6 +118,7 @@ void Record::test(const RunProgress& progress, double train_loss) {
   // Before the row: a best.pt that no row speaks of is written again, when the run goes on.
   if (tested_ && best_.add(test_of(row))) trainee_.write_model(folder_ / "best");
   metrics_.append(row.dump());
+  return metrics_row(nlohmann::json::parse(row.dump()));  // as whoever reads the file will see it
 }
 
 void Record::write_model() { trainee_.write_model(folder_ / "model"); }

@@ -13,6 +13,7 @@
 #include "engine/run_state.h"
 #include "learn/evaluate.h"
 #include "run/config.h"
+#include "run/run_files.h"
 #include "run/trainee.h"
 #include "signvote/tally.h"
 
@@ -53,8 +54,8 @@ class Record {
   bool tested() const { return rows_.last_is_wanted; }
 
   /// Tests the model, if it can be tested, and adds a row. Writes best.pt if this is the best test so far.
-  /// `train_loss` is the mean over the last round's samples.
-  void test(const RunProgress& progress, double train_loss);
+  /// `train_loss` is the mean over the last round's samples. Returns the row.
+  MetricsRow test(const RunProgress& progress, double train_loss);
 
   /// The accuracy in the last test, if there was one and y is a class.
   std::optional<double> accuracy() const { return tested_ ? tested_->accuracy() : std::nullopt; }

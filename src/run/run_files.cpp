@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
@@ -34,7 +34,7 @@ std::string text_of(const fs::path& file) {
 }  // namespace
 
 MetricsRow metrics_row(const json& row) {
-  constexpr double kMost = 1e30;
+  constexpr double kMost = std::numeric_limits<double>::max();  // of a model that diverges, for one
   if (!row.is_object() || !row.contains("round") || !row["round"].is_number_unsigned() ||
       row["round"].get<std::uint64_t>() > 1'000'000'000)
     throw DataError("it has no round");

@@ -169,7 +169,10 @@ class Run {
   /// in a round.
   bool stops_alone() const { return group_.size() == 1 && hooks_.stop_requested(); }
 
-  void test() { record_->test(progress(), loss_); }
+  void test() {
+    const MetricsRow row = record_->test(progress(), loss_);
+    if (hooks_.tested) hooks_.tested(row, engine_->tally());
+  }
 
   void save() {
     if (record_) record_->sync();

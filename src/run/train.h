@@ -26,15 +26,17 @@
 #include "learn/dataset.h"
 #include "report/progress.h"
 #include "run/config.h"
+#include "run/run_files.h"
 #include "run/trainee.h"
 
 namespace signvote {
 
 /// What a run tells its caller while it works. Each may be left empty.
 struct TrainHooks {
-  std::function<void()> started;                       // everything is ready, the first round begins
-  std::function<void(const ProgressState&)> progress;  // after every round
-  std::function<void(const std::string&)> warn;        // one line; from any thread
+  std::function<void()> started;                                // everything is ready, the first round begins
+  std::function<void(const ProgressState&)> progress;           // after every round
+  std::function<void(const MetricsRow&, const Tally&)> tested;  // after every row of metrics.jsonl
+  std::function<void(const std::string&)> warn;                 // one line; from any thread
   std::function<void(const char* phase, double seconds)> spent;  // the seconds that a phase took
   const std::atomic<bool>* stop = nullptr;                       // if set: save after this round and return
   std::uint64_t pause_after = UINT64_MAX;                        // the same after so many rounds

@@ -14,6 +14,7 @@
 #include "run/network.h"
 #include "run/record.h"
 #include "run/run_files.h"
+#include "run/tensorboard.h"
 
 namespace signvote::cli {
 
@@ -31,7 +32,9 @@ int run_server(const ServerCommand& command) {
   options.metrics_port = command.metrics_port;
 
   const TrainConfig& config = command.config;
-  const TrainHooks hooks = logging_hooks();
+  TrainHooks hooks = logging_hooks();
+  Tensorboard tensorboard(config);
+  if (command.tensorboard) tensorboard.watch(hooks);
   Dataset dataset;
   MakeTrainee make = [&] { return std::make_unique<BareParameters>(config); };
   if (config.has_network()) {

@@ -15,6 +15,7 @@
 #include "run/record.h"
 #include "run/run_files.h"
 #include "run/schedule.h"
+#include "run/tensorboard.h"
 #include "signvote/error.h"
 
 namespace signvote::cli {
@@ -37,8 +38,10 @@ void compare_settings(const TrainConfig& config, const Group& group) {
   });
 }
 
-int train_in_group(const TrainConfig& config, bool resume, const Group& group,
+int train_in_group(const TrainCommand& command, const Group& group,
                    const std::function<EnginePlan(const TrainHooks&)>& make_plan) {
+  const TrainConfig& config = command.config;
+  const bool resume = command.resume;
   Dataset dataset;
   on_all_ranks(group, [&] {
     if (group.size() > *config.workers)
@@ -72,6 +75,8 @@ int train_in_group(const TrainConfig& config, bool resume, const Group& group,
                  group.size() > 1 ? fmt::format(" on {} ranks", group.size()) : "", config.batches,
                  config.rounds);
     };
+    Tensorboard tensorboard(config);
+    if (command.tensorboard) tensorboard.watch(hooks);
     result = train(config, dataset, hooks, make_plan(hooks), group);
   }
   if (!result.finished) {
@@ -90,11 +95,10 @@ int train_in_group(const TrainConfig& config, bool resume, const Group& group,
 int run_train(const TrainCommand& command) {
   const TrainConfig& config = command.config;
   if (config.engine != "mpi")
-    return train_in_group(config, command.resume, Group(),
-                          [&](const TrainHooks&) { return local_engine(config); });
+    return train_in_group(command, Group(), [&](const TrainHooks&) { return local_engine(config); });
   const MpiSession session;
   return end_together(session, [&] {
-    return train_in_group(config, command.resume, session,
+    return train_in_group(command, session,
                           [&](const TrainHooks& hooks) { return mpi_engine(config, session, hooks); });
   });
 }
