@@ -116,7 +116,7 @@ pugi::xml_node add_svg(pugi::xml_node parent, double width, double height) {
 ChartAxis axis_of(const std::string& title, const std::vector<double>& values, double span) {
   if (values.empty()) return {title, 0, 1, false};
   const auto [low, high] = std::ranges::minmax(values);
-  if (low > 0 && high / low > span) return {title, low, high, true};
+  if (low > 0 && high / low > span) return {title, std::max(low, 1e-12 * high), high, true};
   if (low >= 0) return {title, 0, high > 0 ? high : 1, false};
   return {title, low, high > low ? high : low + 1, false};
 }
@@ -125,7 +125,8 @@ std::vector<double> tics_of(const ChartAxis& axis) {
   std::vector<double> tics;
   if (axis.logarithmic) {
     const double decades = std::log10(axis.high / axis.low);
-    for (double decade = std::floor(std::log10(axis.low)); decade <= std::log10(axis.high); ++decade)
+    const double every = std::ceil(decades / 8);
+    for (double decade = std::floor(std::log10(axis.low)); decade <= std::log10(axis.high); decade += every)
       for (const double digit : {1.0, 2.0, 5.0})
         if (const double tic = digit * std::pow(10, decade);
             (digit == 1 || decades < 3) && tic >= axis.low * (1 - 1e-9) && tic <= axis.high * (1 + 1e-9))

@@ -48,8 +48,10 @@ std::string percent(double share) { return fmt::format("{:.2f} %", 100 * share);
 
 std::string joined(const std::vector<std::string>& parts) {
   std::string text;
-  for (std::size_t i = 0; i < parts.size(); ++i)
-    text += (i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ") + parts[i];
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    text += i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ";
+    text += parts[i];
+  }
   return text;
 }
 
@@ -63,11 +65,10 @@ void add_findings(const ComparedPanel& panel, std::vector<std::string>& found) {
   std::ranges::stable_sort(groups, std::greater(), last);
   const double lead = 100 * (last(groups[0]) - last(groups[1]));
   const std::string where = panel.title.empty() ? "" : panel.title + ": ";
-  const std::string rest =
-      lead < 0.005 ? fmt::format("as {} has", groups[1]->title)
-                   : fmt::format("{:.2f} points more than {}", lead, groups[1]->title);
-  std::string text = fmt::format("{}The highest accuracy at the end is that of {}: {}, {}.", where, groups[0]->title,
-                                 percent(last(groups[0])), rest);
+  const std::string rest = lead < 0.005 ? fmt::format("as {} has", groups[1]->title)
+                                        : fmt::format("{:.2f} points more than {}", lead, groups[1]->title);
+  std::string text = fmt::format("{}The highest accuracy at the end is that of {}: {}, {}.", where,
+                                 groups[0]->title, percent(last(groups[0])), rest);
   for (auto target = kTargets.rbegin(); target != kTargets.rend(); ++target) {
     std::vector<std::pair<double, std::string>> there;
     std::vector<std::string> never;

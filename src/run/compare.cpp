@@ -87,6 +87,7 @@ TrainConfig defaults_of(const TrainConfig& config) {
   TrainConfig defaults;
   defaults.method = config.method;
   resolve(defaults);
+  defaults.method = TrainConfig().method;
   return defaults;
 }
 

@@ -21,7 +21,8 @@ ComparedRun run_of(const std::vector<double>& accuracies, std::uint64_t seed = 0
   run.folder = "runs/some";
   run.seed = seed;
   for (std::size_t i = 0; i < accuracies.size(); ++i)
-    run.tests.push_back({25 * (i + 1), accuracies[i], 1 - accuracies[i], 1.5 * 25 * static_cast<double>(i + 1)});
+    run.tests.push_back(
+        {25 * (i + 1), accuracies[i], 1 - accuracies[i], 1.5 * 25 * static_cast<double>(i + 1)});
   run.rounds_done = run.rounds_asked = 25 * accuracies.size();
   run.finished = true;
   run.parameters = 1'000'000;
@@ -34,9 +35,7 @@ ComparedGroup group_of(const std::string& name, std::vector<ComparedRun> runs) {
   return {name, name, 0, {}, std::move(runs)};
 }
 
-Comparison comparison_of(std::vector<ComparedGroup> groups) {
-  return {{{"", std::move(groups)}}, {}, {}};
-}
+Comparison comparison_of(std::vector<ComparedGroup> groups) { return {{{"", std::move(groups)}}, {}, {}}; }
 
 /// The cell of a column in the table of results.
 std::string cell(const Comparison& comparison, const std::string& heading, std::size_t group) {
@@ -73,9 +72,9 @@ TEST(Comparison, the_best_test_is_the_first_of_the_highest_or_of_the_lowest_loss
 }
 
 TEST(Comparison, rounds_and_megabytes_to_targets) {
-  const Comparison comparison = comparison_of({group_of("one", {run_of({0.5, 0.91, 0.97, 0.985})}),
-                                               group_of("two", {run_of({0.5, 0.91, 0.97, 0.985}, 0),
-                                                                run_of({0.5, 0.8, 0.9, 0.96}, 1)})});
+  const Comparison comparison = comparison_of(
+      {group_of("one", {run_of({0.5, 0.91, 0.97, 0.985})}),
+       group_of("two", {run_of({0.5, 0.91, 0.97, 0.985}, 0), run_of({0.5, 0.8, 0.9, 0.96}, 1)})});
   EXPECT_EQ(cell(comparison, "rounds to 90 %", 0), "50");
   EXPECT_EQ(cell(comparison, "rounds to 98 %", 0), "100");
   EXPECT_EQ(cell(comparison, "MB to 98 %", 0), "18.8");  // 100 rounds of 1.5 bits for 10^6 parameters
@@ -89,7 +88,8 @@ TEST(Comparison, what_was_not_reached_is_told_apart_from_what_is_not_yet) {
   ComparedRun going_on = run_of({0.5});
   going_on.finished = false;
   going_on.rounds_asked = 400;
-  const Comparison comparison = comparison_of({group_of("done", {run_of({0.5})}), group_of("not", {going_on})});
+  const Comparison comparison =
+      comparison_of({group_of("done", {run_of({0.5})}), group_of("not", {going_on})});
   EXPECT_EQ(cell(comparison, "rounds to 90 %", 0), "never");
   EXPECT_EQ(cell(comparison, "rounds to 90 %", 1), "not yet");
   EXPECT_EQ(cell(comparison, "rounds", 1), "25, not finished");
@@ -152,13 +152,14 @@ TEST(Comparison, tics_are_round_numbers_inside_the_axis) {
 
 // What anybody may have named a folder, a worker or a data set.
 rc::Gen<std::string> hostile_text() {
-  return rc::gen::oneOf(
-      rc::gen::element<std::string>("<script>alert(1)</script>", "</title><script>", "\"><img src=x onerror=alert(1)>",
-                                    "]]>", "&lt;b&gt;", "a|b\n\n# c", "```\n<b>", "=cmd()", "'; rm -rf ~ #",
-                                    "\xff\xfe\x80", std::string("nul\0byte", 8), "\x1b[31m", "\xE2\x80\xAE"
-                                                                                            "gpj.exe",
-                                    "[x](javascript:alert(1))", ""),
-      rc::gen::string<std::string>());
+  return rc::gen::oneOf(rc::gen::element<std::string>("<script>alert(1)</script>", "</title><script>",
+                                                      "\"><img src=x onerror=alert(1)>", "]]>", "&lt;b&gt;",
+                                                      "a|b\n\n# c", "```\n<b>", "=cmd()", "'; rm -rf ~ #",
+                                                      "\xff\xfe\x80", std::string("nul\0byte", 8), "\x1b[31m",
+                                                      "\xE2\x80\xAE"
+                                                      "gpj.exe",
+                                                      "[x](javascript:alert(1))", ""),
+                        rc::gen::string<std::string>());
 }
 
 Comparison with_texts(const std::function<std::string()>& text) {
@@ -174,7 +175,9 @@ Comparison with_texts(const std::function<std::string()>& text) {
   ComparedGroup group{text(), text(), 2, {text()}, {run, run}};
   ComparedGroup other = group;
   other.label += "2";
-  return {{{text() + "1", {group, other}}, {text(), {group}}}, {{text(), text(), ""}}, {{text(), text(), text()}}};
+  return {{{text() + "1", {group, other}}, {text(), {group}}},
+          {{text(), text(), ""}},
+          {{text(), text(), text()}}};
 }
 
 /// The names of all elements in order.

@@ -17,9 +17,11 @@ namespace {
 namespace fs = std::filesystem;
 
 /// A run that has tested twice, and saved nothing.
-void write_run(const fs::path& folder, const std::string& settings, bool finished = true) {
+void write_run(const fs::path& folder, const std::string& settings, bool finished = true,
+               const std::string& batches = "2x4") {
   fs::create_directories(folder);
-  write_file_atomically(folder / "config.toml", "batches = '2x4'\nrounds = 50\neval_every = 25\n" + settings);
+  write_file_atomically(folder / "config.toml",
+                        "batches = '" + batches + "'\nrounds = 50\neval_every = 25\n" + settings);
   std::string rows;
   for (const int round : {25, 50})
     rows += fmt::format(
@@ -28,7 +30,8 @@ void write_run(const fs::path& folder, const std::string& settings, bool finishe
         round, round / 10, round, round);
   write_file_atomically(folder / "metrics.jsonl", rows);
   if (finished)
-    write_file_atomically(folder / "summary.json", std::string_view("{\"rounds\":50,\"samples_per_second\":100.5}"));
+    write_file_atomically(folder / "summary.json",
+                          std::string_view("{\"rounds\":50,\"samples_per_second\":100.5}"));
 }
 
 std::vector<std::string> names(const std::vector<ComparedSetting>& settings) {
@@ -84,7 +87,8 @@ TEST(Compare, a_run_is_read_as_it_was_written) {
 
 TEST(Compare, seeds_are_one_group_and_other_settings_another) {
   const TemporaryFolder folder;
-  for (const int seed : {0, 1, 2}) write_run(folder / fmt::format("a-seed{}", seed), fmt::format("seed = {}\n", seed));
+  for (const int seed : {0, 1, 2})
+    write_run(folder / fmt::format("a-seed{}", seed), fmt::format("seed = {}\n", seed));
   write_run(folder / "b", "method = 'mv'\n", false);
   const Comparison comparison =
       compare_runs({folder / "a-seed0", folder / "b", folder / "a-seed1", folder / "a-seed2", folder / "b"});
@@ -102,8 +106,8 @@ TEST(Compare, cells_of_reproduce_are_panels_of_methods) {
     for (const char* method : {"it", "mv"})
       for (const int seed : {0, 1})
         write_run(folder / "out" / "cells" / fmt::format("mode{}-{}-seed{}", mode, method, seed),
-                  fmt::format("method = '{}'\nseed = {}\nbatches = '{}'\n", method, seed,
-                              mode == std::string("1") ? "15x64" : "14x4,904"));
+                  fmt::format("method = '{}'\nseed = {}\n", method, seed), true,
+                  mode == std::string("1") ? "15x64" : "14x4,904");
   const Comparison comparison = compare_runs({folder / "out"});
   ASSERT_EQ(comparison.panels.size(), 2U);
   EXPECT_EQ(comparison.panels[1].title, "Mode 4 (batches 14x4,904)");
