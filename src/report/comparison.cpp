@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -64,11 +65,13 @@ void add_findings(const ComparedPanel& panel, std::vector<std::string>& found) {
   const auto last = [](const ComparedGroup* group) { return *mean(last_accuracies(*group)); };
   std::ranges::stable_sort(groups, std::greater(), last);
   const double lead = 100 * (last(groups[0]) - last(groups[1]));
-  const std::string where = panel.title.empty() ? "" : panel.title + ": ";
+  std::string where = panel.title.empty() ? "" : panel.title + ": ";
+  if (groups.size() < panel.groups.size()) where += "of those that have finished: ";
   const std::string rest = lead < 0.005 ? fmt::format("as {} has", groups[1]->title)
                                         : fmt::format("{:.2f} points more than {}", lead, groups[1]->title);
-  std::string text = fmt::format("{}The highest accuracy at the end is that of {}: {}, {}.", where,
+  std::string text = fmt::format("{}highest at the end is {}, with an accuracy of {}, {}.", where,
                                  groups[0]->title, percent(last(groups[0])), rest);
+  if (panel.title.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
   for (auto target = kTargets.rbegin(); target != kTargets.rend(); ++target) {
     std::vector<std::pair<double, std::string>> there;
     std::vector<std::string> never;
@@ -83,7 +86,8 @@ void add_findings(const ComparedPanel& panel, std::vector<std::string>& found) {
     std::vector<std::string> parts;
     for (const auto& [rounds, title] : there)
       parts.push_back(fmt::format("{}{:.0f} rounds by {}", parts.empty() ? "after " : "", rounds, title));
-    text += " " + joined(parts);
+    text += ' ';
+    text += joined(parts);
     if (!never.empty())
       text += fmt::format("; not{} by {}", groups.front()->runs.size() > 1 ? " with every seed" : "",
                           joined(never));

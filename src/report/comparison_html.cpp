@@ -8,7 +8,6 @@
 #include <pugixml.hpp>
 #include <set>
 #include <sstream>
-#include <utility>
 
 #include "report/chart.h"
 #include "report/comparison_formats.h"
@@ -55,7 +54,9 @@ Node add_table(Node parent, const std::string& name) {
 }
 
 Node add_heading(Node row, const std::string& text, const std::string& help, bool number) {
-  Node cell = add(row, "th", text, number ? "number" : nullptr);
+  std::string unbroken = text;
+  if (text.ends_with(" %")) unbroken.replace(text.size() - 2, 1, "\u00a0");
+  Node cell = add(row, "th", unbroken, number ? "number" : nullptr);
   set(cell, "scope", "col");
   if (!help.empty()) set(cell, "title", help);
   return cell;
@@ -398,13 +399,15 @@ void add_curves(Node body, const Comparison& comparison) {
   add(body, "p",
       std::string(
           "The model is tested now and then on samples that nobody trains on; each mark is such a test. The "
-          "boxes hide lines; the pointer on a mark shows its number.") +
+          "boxes hide lines; the pointer on a mark shows its number. Where a line seems to be missing, it "
+          "lies below "
+          "another.") +
           (has_seeds(comparison) ? " Thin lines are single seeds, thick ones their means." : ""));
   add_legend(body, comparison);
   const bool in_megabytes = std::ranges::all_of(
       runs_of(comparison), [](const ComparedRun* run) { return run->tests.empty() || run->parameters; });
   const Progress rounds{"rounds", false, false};
-  const Progress bits{in_megabytes ? "megabytes of a worker" : "bits per parameter", true, in_megabytes};
+  const Progress bits{in_megabytes ? "megabytes per worker" : "bits per parameter", true, in_megabytes};
   const Quantity accuracy{"Test accuracy", false}, loss{"Test loss", true};
   add_charts(body, comparison, accuracy, rounds,
              "Who learns most from as many votes? Higher and further left is better.");
@@ -440,8 +443,13 @@ void add_results(Node body, const Comparison& comparison) {
 
 void add_workers(Node body, const Comparison& comparison) {
   add(body, "h2", "Whom the vote trusts");
-  add(body, "p", kAboutWorkers);
-  bool first = true;
+  add(body, "p", "What the vote has learnt of each worker, by nothing but its ballots.");
+  Node words = open(body, "dl");
+  for (const auto& [word, meaning] : kAboutWorkers) {
+    add(words, "dt", word);
+    add(words, "dd", meaning);
+  }
+  bool is_open = false;
   for (const ComparedPanel& panel : comparison.panels)
     for (const ComparedGroup& group : panel.groups)
       for (const ComparedRun& run : group.runs) {
@@ -449,7 +457,10 @@ void add_workers(Node body, const Comparison& comparison) {
         add(details, "summary", with_panel(panel, fmt::format("{}, seed {}", group.title, run.seed)));
         if (!run.workers_note.empty()) add(details, "p", run.workers_note, "note");
         if (run.workers.empty()) continue;
-        if (std::exchange(first, false)) set(details, "open", "open");
+        if (!is_open && run.workers[0].weight) {  // the first that has learnt something
+          set(details, "open", "open");
+          is_open = true;
+        }
         Node table = add_table(details, "Workers");
         Node head = open(open(table, "thead"), "tr");
         add_heading(head, "worker", "Its number, and with a server its name.", false);

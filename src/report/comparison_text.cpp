@@ -71,7 +71,9 @@ std::string comparison_markdown(const Comparison& comparison) {
   text += "\n## Results\n\nWith several seeds: the mean, and the lowest and highest.\n\n" +
           markdown_table(results);
 
-  text += fmt::format("\n## Whom the vote trusts\n\n{}\n", markdown_text(kAboutWorkers));
+  text += "\n## Whom the vote trusts\n\n";
+  for (const auto& [word, meaning] : kAboutWorkers)
+    text += fmt::format("- *{}*: {}\n", word, markdown_text(meaning));
   for (const ComparedPanel& panel : comparison.panels)
     for (const ComparedGroup& group : panel.groups)
       for (const ComparedRun& run : group.runs) {

@@ -121,7 +121,7 @@ TEST(Comparison, findings_name_the_highest_and_the_first) {
                                              group_of("quick", {run_of({0.5, 0.96, 0.97, 0.99})})}));
   ASSERT_EQ(found.size(), 2U);
   EXPECT_EQ(found[0],
-            "The highest accuracy at the end is that of quick: 99.00 %, 3.00 points more than slow. 98 % is "
+            "Highest at the end is quick, with an accuracy of 99.00 %, 3.00 points more than slow. 98 % is "
             "reached after 100 rounds by quick; not by slow.");
   EXPECT_NE(found[1].find("at most 1.50 bits"), std::string::npos);
   EXPECT_NE(found[1].find("43 times"), std::string::npos);
