@@ -33,8 +33,7 @@ inline constexpr std::array<Explained, 4> kAboutWorkers = {{
      "mark is a hint, not a proof, because small batches and unusual data look like guessing too."},
 }};
 inline constexpr const char* kAboutRepeating =
-    "The SHA-256 is a fingerprint of the model's parameters. On the same type of CPU with the same "
-    "libraries, the "
-    "command below ends with the same fingerprint. Another fingerprint means another model.";
+    "The SHA-256 is a fingerprint of the model's parameters. On the same type of CPU, with the same libraries and "
+    "this version of signvote, the command ends with the same fingerprint. Another fingerprint means another model.";
 
 }  // namespace signvote

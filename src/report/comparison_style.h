@@ -71,7 +71,7 @@ summary { cursor: pointer; padding: .2rem 0 }
 @media (max-width: 40rem) { body { padding: 1rem .8rem 3rem } h1 { font-size: 1.5rem } th, td { padding: .35rem .5rem }
   dl { display: block } dd { margin: 0 0 .6rem } svg text { font-size: 15px } .legend { position: static } }
 @media print { body { max-width: none; font-size: 10.5pt; padding: 0 } .legend { position: static } .legend input { display: none }
-  h2, h3, summary { break-after: avoid } tr, pre, .flow li, .run { break-inside: avoid } .wide { overflow: visible }
+  h2, h3, h3 + p, summary { break-after: avoid } tr, pre, .flow li, .run { break-inside: avoid } .wide { overflow: visible }
   table { font-size: 8.5pt } th, td { padding: .2rem .35rem } thead { display: table-header-group } }
 )";
 

@@ -128,7 +128,8 @@ void read_run(FoundRun& found) {
   run.folder = folder.string();
   run.seed = config.seed;
   run.rounds_asked = config.rounds;
-  for (const MetricsRow& row : read_metrics(folder)) {
+  const std::vector<MetricsRow> rows = read_metrics(folder);
+  for (const MetricsRow& row : rows) {
     const double both = row.bits_per_parameter_up + row.bits_per_parameter_down;
     run.tests.push_back({row.round, row.test_accuracy, row.test_loss, static_cast<double>(row.round) * both});
     run.rounds_done = row.round;
@@ -138,8 +139,7 @@ void read_run(FoundRun& found) {
     run.model_sha256 = row.model_sha256;
   }
   if (const ComparedTest* best = best_test(run))
-    for (const MetricsRow& row : read_metrics(folder))
-      if (row.round == best->round) run.best_sha256 = row.model_sha256;
+    run.best_sha256 = std::ranges::find(rows, best->round, &MetricsRow::round)->model_sha256;
   read_workers(config, folder, run);
   if (const json summary = read_summary(folder); summary.is_object()) {
     const double rounds = finite(summary, "rounds");
