@@ -36,7 +36,7 @@ pre { background: var(--tint); border: 1px solid var(--rule); border-radius: 6px
 .flow strong { display: block }
 .wide { overflow-x: auto; max-width: 100%; margin: .5rem 0 1rem }
 table { border-collapse: collapse; font-size: .93rem; font-variant-numeric: tabular-nums }
-th, td { padding: .38rem .8rem; text-align: left; border-bottom: 1px solid var(--rule); vertical-align: top }
+th, td { padding: .38rem .6rem; text-align: left; border-bottom: 1px solid var(--rule); vertical-align: top }
 thead th { color: var(--soft); font-weight: 600; vertical-align: bottom; border-bottom: 2px solid var(--rule) }
 th[title] { text-decoration: underline dotted; text-underline-offset: 3px; cursor: help }
 tbody th { font-weight: 550; min-width: 9rem }
