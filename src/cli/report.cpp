@@ -53,14 +53,12 @@ void add_report(CLI::App& app, Action& action) {
   const auto flags = std::make_shared<ReportFlags>();
   CLI::App* report = app.add_subcommand("report", "Compare runs in a page to hand on");
   report->footer(
-      "Shows which settings differ, accuracy and loss over rounds and over traffic, what it took to 90, 95 "
-      "and\n"
-      "98 %, whom the vote trusts, and how to repeat each run. The page is one file that needs nothing "
-      "else.\n"
-      "Runs that differ in their seeds alone are shown as one, with their mean. It changes nothing of the "
-      "runs,\n"
-      "and may be used while they go on.\n\n"
-      "Examples:\n  signvote report runs/first runs/second --out report.html\n"
+      "Shows which settings differ, accuracy and loss over rounds and over traffic, what it took to 90, 95\n"
+      "and 98 %, whom the vote trusts, and how to repeat each run. The page is one file that needs nothing\n"
+      "else. Runs that differ in their seeds alone are shown as one, with their mean. It changes nothing of\n"
+      "the runs, and may be used while they go on.\n\n"
+      "Examples:\n"
+      "  signvote report runs/first runs/second --out report.html\n"
       "  signvote report runs/figure1 --out figure1.html      (all cells of signvote reproduce)\n"
       "  signvote report runs/first --format md\n"
       "  signvote report runs/* --out runs.csv                (a line for each run)");

@@ -107,16 +107,13 @@ void write_command(const TrainConfig& config, const fs::path& folder, ComparedRu
   run.settings = write_config(config);
   if (served)
     run.command_note =
-        "It was run by a server, with --cert, --key and --client-ca or --insecure, and by signvote worker on "
-        "each "
-        "machine. It ends with the same fingerprint if the same workers vote in the same rounds; what was "
-        "voted is "
-        "in its journal, which 'signvote journal DIR verify' decides again.";
+        "It was run by a server, with --cert, --key and --client-ca or --insecure, and by signvote worker "
+        "on each machine. It ends with the same fingerprint if the same workers vote in the same rounds; "
+        "what was voted is in its journal, which 'signvote journal DIR verify' decides again.";
   else if (config.engine == "mpi")
     run.command_note =
         "It was run on a cluster, by mpirun and --engine mpi. All engines give the same bytes, so one "
-        "process "
-        "repeats it.";
+        "process repeats it.";
 }
 
 /// Throws whatever reading it throws.
