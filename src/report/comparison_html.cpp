@@ -183,6 +183,13 @@ void add_results(Node body, const Comparison& comparison) {
   add_groups(table, comparison, columns.size(), [&](Node row, const ComparedGroup&, std::size_t index) {
     for (const ComparedColumn& column : columns) add(row, "td", column.cells[index], "number");
   });
+  Node details = open(body, "details");
+  add(details, "summary", "What the columns mean");
+  Node words = open(details, "dl", "note");
+  for (const ComparedColumn& column : columns) {
+    add(words, "dt", column.heading);
+    add(words, "dd", column.help);
+  }
 }
 
 void add_workers(Node body, const Comparison& comparison) {

@@ -3,6 +3,7 @@
 import csv
 import io
 import pathlib
+import re
 import shutil
 import tempfile
 import xml.etree.ElementTree as ElementTree
@@ -40,7 +41,11 @@ class Report(Case):
     def page(self, *arguments, **options):
         out = self.folder / "report.html"
         self.report("--out", out, *arguments, **options)
-        return ElementTree.fromstring(out.read_text())  # which takes nothing that is not well-formed
+        text = out.read_text()
+        self.assertTrue(text.startswith("<!DOCTYPE html>"))
+        # HTML takes <td/> for a beginning; only these have no end.
+        self.assertLessEqual(set(re.findall(r"<(\w+)[^<>]*/>", text)), {"meta", "input", "path", "circle"})
+        return ElementTree.fromstring(text)  # which takes nothing that is not well-formed
 
     def test_the_page_is_whole_and_needs_nothing_else(self):
         before = contents(self.runs)
