@@ -19,7 +19,8 @@ help:
 	@echo '  make test      all tests, those of the library under sanitizers, and a minute of fuzzing'
 	@echo '  make test-all  the same; then long chaos (over 50 kills), ten minutes of attacks, a model of 10^8'
 	@echo '                 parameters, the whole program under the address sanitizer, the Debian packages, the'
-	@echo '                 wheel with the newest PyTorch, and make test on a bare Debian (as root)'
+	@echo '                 wheel with the newest PyTorch, event files in the newest TensorBoard, and make test'
+	@echo '                 on a bare Debian (as root)'
 	@echo '  make stress    every test 20 times beside six busy loops, and a report: hours; a part of it with'
 	@echo '                 STRESS_TESTS=REGEX, STRESS_REPEAT=N, STRESS_BUSY=N or STRESS_JOBS=N before it'
 	@echo '  make bench     every kernel against its limit, rounds against PyTorch and NumPy; BENCH=--help'
@@ -49,6 +50,7 @@ test-all: test
 	$(MAKE) deb
 	tests/clean_root.sh tests/package/try_packages.sh build/packages/*.deb || test $$? = 77
 	scripts/test_wheel || test $$? = 77  # the code of a test that was skipped
+	scripts/test_tensorboard || test $$? = 77
 	tests/clean_root.sh || test $$? = 77
 	@tests/skipped.py build build-dev
 

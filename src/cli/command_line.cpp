@@ -63,6 +63,7 @@ void add_commands(CLI::App& app, const Computing& computing, Action& action) {
   add_worker(app, computing, action);
   add_journal(app, computing, action);
   add_inspect(app, computing, action);
+  add_report(app, action);
   add_certs(app, action);
   add_completion(app, action);
 }

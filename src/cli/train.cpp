@@ -18,10 +18,12 @@ struct TrainFlags {
   SettingsFlags settings{};
   DashboardFlags dashboard{};
   std::string resume{};
+  bool tensorboard = false;
 
   TrainCommand read() const {
     TrainCommand command;
     command.resume = !resume.empty();
+    command.tensorboard = tensorboard;
     if (command.resume)
       command.config = resumed();
     else
@@ -64,6 +66,7 @@ void add_train(CLI::App& app, const Computing& computing, Action& action) {
       "  signvote train --batches 14x4,904 --partition dirichlet:0.3 --seed 7\n"
       "  signvote train --config runs/first/config.toml --seed 1 --out runs/second\n"
       "  signvote train --resume runs/first\n"
+      "  signvote train --batch-mode 4 --tensorboard --out runs/shown     (then: tensorboard --logdir runs)\n"
       "  signvote train --model net.pt --dataset my_arrays --batches 8,120     (see docs/own_model.md)\n\n"
       "Every setting is also a key of the TOML file: --initial-rounds 50 is initial_rounds = 50.");
   flags->settings.add_config_file_to(*train);
@@ -72,6 +75,8 @@ void add_train(CLI::App& app, const Computing& computing, Action& action) {
                    "Go on with the run in this folder, to the same bytes as if it had never stopped")
       ->type_name("DIR");
   flags->dashboard.add_to(*train);
+  train->add_flag("--tensorboard", flags->tensorboard,
+                  "Write metrics for TensorBoard too, to DIR/tensorboard (see: tensorboard --logdir DIR)");
   flags->settings.add_to(*train, {}, {"parameters", "parameters_sha256"});
   train->callback(
       [=, &computing, &action] { action = [flags, &computing] { return computing.train(flags->read()); }; });

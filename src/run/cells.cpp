@@ -5,12 +5,10 @@
 #include <algorithm>
 #include <cctype>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "base/files.h"
 #include "engine/checkpoint.h"
 #include "run/network.h"
-#include "run/record.h"
+#include "run/run_files.h"
 #include "run/schedule.h"
 #include "signvote/error.h"
 
@@ -105,13 +103,8 @@ bool run_cells(const std::vector<Cell>& cells, const Dataset& dataset, const Tra
 
 std::vector<CellTest> tests_of(const Cell& cell) {
   std::vector<CellTest> tests;
-  if (!fs::exists(cell.folder() / "metrics.jsonl")) return tests;
-  std::istringstream rows(read_text_file(cell.folder() / "metrics.jsonl"));
-  for (std::string row; std::getline(rows, row);) {
-    const json parsed = json::parse(row, nullptr, false);
-    if (parsed.is_discarded()) break;  // a crash may leave half a row
-    tests.push_back({parsed.at("round"), parsed.at("test_accuracy")});
-  }
+  for (const MetricsRow& row : read_metrics(cell.folder()))
+    if (row.test_accuracy) tests.push_back({row.round, *row.test_accuracy});
   return tests;
 }
 

@@ -11,7 +11,7 @@
 #include "report/figure.h"
 #include "run/cells.h"
 #include "run/curves.h"
-#include "run/record.h"
+#include "run/run_files.h"
 
 namespace signvote {
 namespace {

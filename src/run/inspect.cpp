@@ -130,7 +130,7 @@ Insight inspect(const TrainConfig& config, const Tally& tally, const RunProgress
   const bool counts = counts_by_coordinate(config);
   std::size_t coordinates = 0;
   for (const auto& [name, size] : layers) coordinates += size;
-  if (counts && coordinates != tally.size())
+  if (!layers.empty() && counts && coordinates != tally.size())
     throw DataError(
         fmt::format("the tally has {} coordinates where the model has {}", tally.size(), coordinates));
 
@@ -147,8 +147,9 @@ Insight inspect(const TrainConfig& config, const Tally& tally, const RunProgress
   for (std::uint32_t m = 0; m < options.workers; ++m) {
     WorkerInsight worker;
     if (insight.served) worker.owner = owners[m];
-    worker.rounds = tally.rounds_of(m);
     const auto votes = static_cast<double>(progress.votes[m]);
+    // A tally that learns nothing has not counted those of a run that it goes on from (fork_run).
+    worker.rounds = insight.learns ? tally.rounds_of(m) : static_cast<std::uint32_t>(votes);
     worker.batch = votes > 0 ? static_cast<double>(progress.samples[m]) / votes : batches[m];
     if (is_fixed || (insight.learns && worker.rounds > 0)) {
       const Tally::MeanWeight mean = tally.mean_weight(m);

@@ -103,7 +103,7 @@ Record::Record(const TrainConfig& config, Trainee& trainee, std::uint64_t rounds
       last_row_(rows_.last_is_wanted ? std::optional(rounds) : std::nullopt),
       metrics_(folder_ / "metrics.jsonl", rows_.bytes) {}
 
-void Record::test(const RunProgress& progress, double train_loss, const ReportedTest* reported) {
+MetricsRow Record::test(const RunProgress& progress, double train_loss, const ReportedTest* reported) {
   tested_ = trainee_.test();
   if (reported != nullptr) reported_ = *reported;
   last_row_ = progress.rounds;
@@ -128,6 +128,7 @@ void Record::test(const RunProgress& progress, double train_loss, const Reported
   // Before the row: a best.pt that no row speaks of is written again, when the run goes on.
   if ((tested_ || reported != nullptr) && best_.add(test_of(row))) trainee_.write_model(folder_ / "best");
   metrics_.append(row.dump());
+  return metrics_row(nlohmann::json::parse(row.dump()));  // as whoever reads the file will see it
 }
 
 std::string Record::best_file() const {
@@ -187,16 +188,6 @@ void Record::write_summary(const RunProgress& progress, const Tally& tally,
   }
   if (outside_gradients_share) result["outside_gradients_share"] = *outside_gradients_share;
   write_file_atomically(folder_ / "summary.json", result.dump(2) + "\n");
-}
-
-nlohmann::json read_summary(const fs::path& folder) {
-  const fs::path file = folder / "summary.json";
-  if (!fs::exists(file)) return nullptr;
-  try {
-    return nlohmann::json::parse(read_text_file(file));
-  } catch (const nlohmann::json::exception&) {
-    throw DataError(fmt::format("'{}' is damaged: it is not JSON", file.string()));
-  }
 }
 
 /// A line on the best model, if it is not the last one.

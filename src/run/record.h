@@ -13,6 +13,7 @@
 #include "engine/run_state.h"
 #include "learn/evaluate.h"
 #include "run/config.h"
+#include "run/run_files.h"
 #include "run/trainee.h"
 #include "signvote/tally.h"
 
@@ -54,7 +55,8 @@ class Record {
 
   /// Tests the model, if it can be tested, or takes what a worker has `reported` of it, and adds a row.
   /// Writes best.pt if this is the best test so far. `train_loss` is the mean over the last round's samples.
-  void test(const RunProgress& progress, double train_loss, const ReportedTest* reported = nullptr);
+  /// Returns the row.
+  MetricsRow test(const RunProgress& progress, double train_loss, const ReportedTest* reported = nullptr);
 
   /// The accuracy in the last test, if there was one and y is a class.
   std::optional<double> shown_accuracy() const { return tested_ ? accuracy() : reported_.accuracy; }
@@ -63,8 +65,6 @@ class Record {
     if (shown_accuracy()) return std::nullopt;
     return tested_ ? std::optional(tested_->loss) : reported_.loss;
   }
-
-  std::optional<double> test_loss() const { return tested_ ? std::optional(tested_->loss) : std::nullopt; }
 
   /// The tests since the best one.
   std::uint64_t tests_since_best() const { return best_.tests_since; }
@@ -93,10 +93,6 @@ class Record {
   std::optional<Evaluation> tested_;  // the last test, if the run can test
   ReportedTest reported_{};           // otherwise the last that a worker told
 };
-
-/// Reads the summary.json of the run in `folder`; null if it has none. Throws DataError if it cannot be
-/// read.
-nlohmann::json read_summary(const std::filesystem::path& folder);
 
 /// The table for people that is shown at the end of a run.
 std::string format_summary(const nlohmann::json& summary);

@@ -74,7 +74,7 @@ class Run {
     // A server that was killed may have decided a round without testing it.
     if (record_ && progress_.rounds > 0 && due_for_test() && !record_->has_row(progress_.rounds)) test();
     const std::uint64_t last = std::min(config_.rounds, hooks_.pause_after);
-    watch(std::numeric_limits<double>::quiet_NaN(), false);
+    watch(std::numeric_limits<double>::quiet_NaN());
     bool stopped = stops_alone();
     bool is_enough = out_of_patience();
     while (progress_.rounds < last && !stopped && !is_enough) {
@@ -93,7 +93,7 @@ class Run {
                          loss_,
                          tests,
                          record_->shown_test_loss()});
-      if (decided) watch(loss_, tests);
+      if (decided) watch(loss_);
     }
     if (row_waits_) write_row(nullptr);
     const bool finished = progress_.rounds == config_.rounds || is_enough;
@@ -180,20 +180,20 @@ class Run {
   /// ballots.
   void test() {
     if (config_.has_network())
-      record_->test(progress(), loss_);
+      write_row(nullptr);
     else
       row_waits_ = true;
   }
 
   void write_row(const ReportedTest* reported) {
     row_waits_ = false;
-    record_->test(progress(), loss_, reported);
+    const MetricsRow row = record_->test(progress(), loss_, reported);
+    if (hooks_.tested) hooks_.tested(row, engine_->tally());
   }
 
-  void watch(double loss, bool tests) {
+  void watch(double loss) {
     if (record_ && hooks_.watch)
-      hooks_.watch({progress(), engine_->tally(), *trainee_, trainee_->parameters().size(), loss, tests,
-                    record_->accuracy(), record_->test_loss()});
+      hooks_.watch({progress(), engine_->tally(), *trainee_, trainee_->parameters().size(), loss});
   }
 
   void save() {

@@ -14,6 +14,8 @@
 #include "run/learner.h"
 #include "run/network.h"
 #include "run/record.h"
+#include "run/run_files.h"
+#include "run/tensorboard.h"
 
 namespace signvote::cli {
 
@@ -32,6 +34,8 @@ int run_server(const ServerCommand& command) {
 
   const TrainConfig& config = command.config;
   TrainHooks hooks = logging_hooks();
+  Tensorboard tensorboard(config);
+  if (command.tensorboard) tensorboard.watch(hooks);
   Dataset dataset;
   MakeTrainee make = [&] { return std::make_unique<BareParameters>(config); };
   if (config.has_network()) {

@@ -15,7 +15,9 @@
 #include "run/mpi.h"
 #include "run/network.h"
 #include "run/record.h"
+#include "run/run_files.h"
 #include "run/schedule.h"
+#include "run/tensorboard.h"
 #include "signvote/error.h"
 
 namespace signvote::cli {
@@ -79,6 +81,8 @@ int train_in_group(const TrainCommand& command, const Group& group,
       if (dashboard) fmt::print(stderr, "{}\n", dashboard->invitation());
     };
     if (dashboard) dashboard->watch(hooks);
+    Tensorboard tensorboard(config);
+    if (command.tensorboard) tensorboard.watch(hooks);
     result = train(config, dataset, hooks, make_plan(hooks), group);
     if (dashboard) dashboard->end(result);
   }
