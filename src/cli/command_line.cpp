@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "run/foreign_words.h"
 #include "signvote/error.h"
 #include "signvote/version.h"
 
@@ -37,10 +39,18 @@ std::string unexpected(const std::string& extra, const CLI::App& app) {
   std::vector<std::string> known;
   for (const CLI::Option* option : command->get_options())
     for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  const bool is_flag = word.starts_with("-");
+  const std::string what = fmt::format("unknown {} '{}'; ", is_flag ? "flag" : "argument", word);
+  if (const ForeignWord* foreign = is_flag ? foreign_word(word) : nullptr) {
+    if (foreign->options.empty()) return what + foreign->remark;
+    for (const std::string& option : foreign->options)
+      if (std::ranges::find(known, flag(option)) != known.end())
+        return fmt::format("{}it is called {} here{}{}", what, flag(option),
+                           foreign->remark.empty() ? "" : ", ", foreign->remark);
+  }
   for (const CLI::App* subcommand : command->get_subcommands({})) known.push_back(subcommand->get_name());
   const auto near = nearest(word, known);
-  return fmt::format("unknown {} '{}'; {}", word.starts_with("-") ? "flag" : "argument", word,
-                     near ? fmt::format("did you mean {}?", *near) : see_help(app));
+  return what + (near ? fmt::format("did you mean {}?", *near) : see_help(app));
 }
 
 }  // namespace

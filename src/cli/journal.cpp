@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/values.h"
 #include "run/audit.h"
@@ -35,9 +36,9 @@ struct JournalFlags {
 int show(const fs::path& of, const Audit& audit) {
   for (const std::string& line : audit.remarks) fmt::print("{}\n", line);
   fmt::print(
-      "{}: {} rounds; verdicts of rounds {} to {} are whole, {} decided again to the same verdict\nmodel "
+      "{}: {}; verdicts of rounds {} to {} are whole, {} decided again to the same verdict\nmodel "
       "sha256    {}\n",
-      of.string(), audit.rounds, audit.oldest + 1, audit.rounds, audit.decided, audit.model_sha256);
+      of.string(), counted(audit.rounds, "round"), audit.oldest + 1, audit.rounds, audit.decided, audit.model_sha256);
   return 0;
 }
 
@@ -67,7 +68,7 @@ int list(const JournalFlags& flags) {
   fmt::print("{:<10}{:>10}{:>10}{:>14}  {}\n", "kind", "from", "to", "bytes", "file");
   for (const Journal::File& file : journal.files())
     fmt::print("{:<10}{:>10}{:>10}{:>14}  {}\n", file.kind, file.first, file.last, file.bytes, file.name);
-  fmt::print("{} rounds; models of rounds {} to {} can be had\n", journal.rounds(), journal.oldest(),
+  fmt::print("{}; models of rounds {} to {} can be had\n", counted(journal.rounds(), "round"), journal.oldest(),
              journal.rounds());
   return 0;
 }

@@ -23,11 +23,12 @@ using nlohmann::json;
 /// Throws ConfigError if the folder of a cell has other settings. Only other rounds can be asked of it.
 void check_same(const Cell& cell) {
   const TrainConfig there = load_run(cell.folder());
-  for (const TrainOption& option : train_options())
-    if ((option.fixes_result || option.name == "eval_every") && option.get(there) != option.get(cell.config))
-      throw ConfigError(fmt::format("'{}' was run with {} = {}, not {}; choose another --out",
-                                    cell.folder().string(), option.name, option.get(there),
-                                    option.get(cell.config)));
+  std::optional<std::string> change = first_change(there, cell.config);
+  if (!change && there.eval_every != cell.config.eval_every)
+    change = fmt::format("eval_every = {}, not {}", there.eval_every, cell.config.eval_every);
+  if (change)
+    throw ConfigError(
+        fmt::format("'{}' was run with {}; choose another --out", cell.folder().string(), *change));
   check_rounds(there, cell.config, cell.rounds_done());
 }
 

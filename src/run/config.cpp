@@ -19,6 +19,7 @@
 #include "learn/model_names.h"
 #include "learn/partition.h"
 #include "run/attack.h"
+#include "run/foreign_words.h"
 #include "run/schedule.h"
 #include "run/sparsity.h"
 #include "signvote/error.h"
@@ -249,6 +250,21 @@ std::string toml_text(const toml::node& value) {
   if (const auto* text = value.as_string()) return text->get();
   if (const auto* whole = value.as_integer()) return fmt::format("{}", whole->get());
   return fmt::format("{}", value.as_floating_point()->get());
+}
+
+/// What to say of a key that there is not.
+std::string instead_of_key(const std::string& name) {
+  std::vector<std::string> names;
+  for (const TrainOption& known : train_options()) names.push_back(known.name);
+  if (const ForeignWord* foreign = foreign_word(name)) {
+    if (foreign->options.empty()) return foreign->remark;
+    for (const std::string& option : foreign->options)
+      if (std::ranges::find(names, option) != names.end())
+        return fmt::format("it is called '{}' here{}{}", option, foreign->remark.empty() ? "" : ", ",
+                           foreign->remark);
+  }
+  const auto near = nearest(name, names);
+  return near ? fmt::format("did you mean '{}'?", *near) : "see signvote train --help";
 }
 
 }  // namespace
@@ -534,6 +550,14 @@ TrainConfig load_run(const std::filesystem::path& folder) {
   return config;
 }
 
+std::optional<std::string> first_change(const TrainConfig& there, const TrainConfig& wanted) {
+  const auto shown = [](const std::string& value) { return value.empty() ? "(none)" : value; };
+  for (const TrainOption& option : train_options())
+    if (const std::string old = option.get(there), now = option.get(wanted); option.fixes_result && old != now)
+      return fmt::format("{} = {}, not {}", option.name, shown(old), shown(now));
+  return std::nullopt;
+}
+
 void read_config(const std::filesystem::path& file, TrainConfig& config) {
   const std::string model = std::exchange(config.model, "");
   const std::string parameters = std::exchange(config.parameters, "");
@@ -555,25 +579,25 @@ void parse_config(const std::string& text, const std::string& file, TrainConfig&
   } catch (const toml::parse_error& error) {
     throw ConfigError(fmt::format("{}:{}: {}", file, error.source().begin.line, error.description()));
   }
+  // In the order of the file, because of several mistakes people mend the first one first.
+  std::vector<std::pair<toml::source_position, std::pair<std::string, const toml::node*>>> lines;
+  for (const auto& [key, value] : table)
+    lines.push_back({value.source().begin, {std::string(key.str()), &value}});
+  std::ranges::sort(lines, {}, [](const auto& line) { return std::pair(line.first.line, line.first.column); });
   std::vector<GivenOption> given;
   std::vector<std::string> places;
-  for (const auto& [key, value] : table) {
-    std::string name(key.str());
+  for (const auto& [begin, entry] : lines) {
+    const auto& [key, value] = entry;
+    std::string name = key;
     std::ranges::replace(name, '-', '_');
-    const auto where = places.emplace_back(fmt::format("{}:{}", file, value.source().begin.line));
+    const auto where = places.emplace_back(fmt::format("{}:{}", file, begin.line));
     const auto& options = train_options();
     const auto option = std::ranges::find(options, name, &TrainOption::name);
-    if (option == options.end()) {
-      std::vector<std::string> names;
-      for (const TrainOption& known : options) names.push_back(known.name);
-      const auto near = nearest(name, names);
-      throw ConfigError(
-          fmt::format("{}: unknown key '{}'{}", where, std::string(key.str()),
-                      near ? fmt::format("; did you mean '{}'?", *near) : "; see signvote train --help"));
-    }
-    if (!value.is_string() && !value.is_number())
+    if (option == options.end())
+      throw ConfigError(fmt::format("{}: unknown key '{}'; {}", where, key, instead_of_key(name)));
+    if (!value->is_string() && !value->is_number())
       throw ConfigError(fmt::format("{}: {}: must be a number or a string", where, name));
-    given.emplace_back(&*option, toml_text(value));
+    given.emplace_back(&*option, toml_text(*value));
   }
   make_room(given, config);
   for (std::size_t i = 0; i < given.size(); ++i) {

@@ -90,6 +90,9 @@ class Record {
 /// read.
 nlohmann::json read_summary(const std::filesystem::path& folder);
 
+/// One line that says so, and what to do for more, if the run in config.out has finished its rounds.
+std::optional<std::string> finished_already(const TrainConfig& config);
+
 /// The table for people that is shown at the end of a run.
 std::string format_summary(const nlohmann::json& summary);
 

@@ -31,6 +31,13 @@ int run_server(const ServerCommand& command) {
 
   const TrainConfig& config = command.config;
   const TrainHooks hooks = logging_hooks();
+  if (const auto finished = finished_already(config)) {
+    if (!std::filesystem::exists(std::filesystem::path(config.out) / kServerFile)) {
+      fmt::print("{}\n{}run folder      {}\n", *finished, format_summary(read_summary(config.out)), config.out);
+      return 0;
+    }
+    hooks.warn(*finished + "; listens for ten seconds, because not every worker knows it yet");
+  }
   Dataset dataset;
   MakeTrainee make = [&] { return std::make_unique<BareParameters>(config); };
   if (config.has_network()) {
