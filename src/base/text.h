@@ -28,6 +28,9 @@ inline std::string counted(std::uint64_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
+/// `text` as a part of a file name: "flip:6" is "flip-6", "mode 4" is "mode4".
+std::string as_file_name(const std::string& text);
+
 /// Describes the current exception in one line without control characters. REQUIRES: a std::exception is
 /// being handled.
 std::string describe_current_exception();

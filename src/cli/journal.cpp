@@ -80,6 +80,7 @@ void add_journal(CLI::App& app, const Computing& computing, Action& action) {
   CLI::App* journal = app.add_subcommand("journal", "Look into a server's journal");
   journal->require_subcommand(1);
   journal->footer(
+      "The folder may stand before the subcommand or after it.\n\n"
       "Examples:\n  signvote journal runs/elastic verify\n  signvote journal runs/elastic list --json\n"
       "  signvote journal runs/elastic model --round 120 --out model-120.pt\n"
       "  signvote journal runs/elastic backup --out elastic.tar\n"
@@ -107,6 +108,8 @@ void add_journal(CLI::App& app, const Computing& computing, Action& action) {
       [=, &action] { action = [flags] { return show(flags->out, back_up(flags->state, flags->out)); }; });
   CLI::App* restore_command = journal->add_subcommand("restore", "Make a backup a server's --state again");
   restore_command->add_option("--out", flags->out, "The folder to make")->required()->type_name("DIR");
+  for (CLI::App* command : journal->get_subcommands({}))
+    command->fallthrough();  // so that the folder may follow: journal verify DIR
   restore_command->callback(
       [=, &action] { action = [flags] { return show(flags->out, restore(flags->state, flags->out)); }; });
 }

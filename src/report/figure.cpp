@@ -46,6 +46,16 @@ std::string_view label_of(const std::string& method) {
   return method;
 }
 
+/// Those of all curves, in the order in which they come.
+std::vector<Style> styles_of(const Figure& figure) {
+  std::vector<Style> styles;
+  for (const Panel& panel : figure.panels)
+    for (const Curve& curve : panel.curves)
+      if (std::ranges::find(styles, style_of(curve).method, &Style::method) == styles.end())
+        styles.push_back(style_of(curve));
+  return styles;
+}
+
 std::uint64_t last_round(const Figure& figure) {
   std::uint64_t last = 1;
   for (const Panel& panel : figure.panels)
@@ -71,9 +81,9 @@ constexpr double kLeadHeight = 130;  // pixels of a lead's plot
 
 Layout layout_of(std::size_t panels, bool leads) {
   const int lead = leads ? static_cast<int>(kLeadHeight) + 30 : 0;
-  if (panels == 1) return {1, 1, 900, 600 + lead};
+  if (panels == 1) return {1, 1, 900, 630 + lead};
   const int rows = static_cast<int>(panels + 1) / 2;
-  return {2, rows, 1600, 140 + rows * (440 + lead)};
+  return {2, rows, 1600, 170 + rows * (440 + lead)};
 }
 
 bool has_leads(const Figure& figure) {
@@ -88,8 +98,10 @@ std::string script(const Figure& figure, std::string_view terminal, const std::s
   const auto x_of = [&](double pixels) { return pixels / layout.width; };
   const auto y_of = [&](double pixels) { return pixels / layout.height; };
   const bool band = figure.seeds > 1;
-  const double left = 108, right = 32, bottom = 80, top = 130, gap = 96;  // pixels
+  const double left = 108, right = 32, bottom = 80, top = 160, gap = 96;  // pixels
   const double centre = x_of((layout.width + left - right) / 2);
+
+  const std::vector<Style> styles = styles_of(figure);
 
   std::string text = "set encoding utf8\n";
   const auto add = [&text]<typename... Args>(fmt::format_string<Args...> line, Args&&... args) {
@@ -104,18 +116,21 @@ std::string script(const Figure& figure, std::string_view terminal, const std::s
       add("END");
     }
   };
-  const auto add_plot = [&](const char* kind, std::size_t p, const std::vector<Curve>& curves, bool titled) {
-    add("plot {} notitle \\", titled ? "NaN" : "0 with lines lw 1.2 lc '#888888'");
+  const auto add_plot = [&](const char* kind, std::size_t p, const std::vector<Curve>& curves) {
+    add("plot {} notitle \\", kind == std::string_view("curve") ? "NaN" : "0 with lines lw 1.2 lc '#888888'");
     for (std::size_t c = 0; band && c < curves.size(); ++c)
       add(", ${}_{}_{} using 1:3:4 with filledcurves lc '{}' notitle \\", kind, p, c,
           style_of(curves[c]).colour);
     for (std::size_t c = 0; c < curves.size(); ++c) {
       const Style style = style_of(curves[c]);
       // At most about 25 marks on a curve, however often it was evaluated.
-      add(", ${}_{}_{} using 1:2 with linespoints lw 2.5 lc '{}' dt {} pt {} ps 1.1 pi {} {} \\", kind, p, c,
-          style.colour, style.dash, style.mark, curves[c].points.size() / 25 + 1,
-          titled ? "title " + gnuplot_string(style.label) : "notitle");
+      add(", ${}_{}_{} using 1:2 with linespoints lw 2.5 lc '{}' dt {} pt {} ps 1.1 pi {} notitle \\", kind, p, c,
+          style.colour, style.dash, style.mark, curves[c].points.size() / 25 + 1);
     }
+    if (kind == std::string_view("curve") && p == 0)  // the one legend, of all panels
+      for (const Style& style : styles)
+        add(", NaN with linespoints lw 2.5 lc '{}' dt {} pt {} ps 1.1 title {} \\", style.colour, style.dash,
+            style.mark, gnuplot_string(style.label));
     add("");
   };
   for (std::size_t p = 0; p < figure.panels.size(); ++p) {
@@ -140,6 +155,7 @@ std::string script(const Figure& figure, std::string_view terminal, const std::s
   if (marked) remarks.push_back("dotted: IT-signSGD begins to weigh votes");
   add("set label 2 {} at screen {},{} center noenhanced font ',13' tc '#555555'",
       gnuplot_string(fmt::format("{}", fmt::join(remarks, "; "))), centre, 1 - y_of(66));
+  add("set key at screen {},{} center horizontal reverse Left samplen 3.5 noenhanced", centre, 1 - y_of(96));
   const auto panels = static_cast<int>(figure.panels.size());
   const double cell_width = (layout.width - left - right - gap * (layout.columns - 1)) / layout.columns;
   const double cell_height = (layout.height - top - bottom - gap * (layout.rows - 1)) / layout.rows;
@@ -159,19 +175,18 @@ std::string script(const Figure& figure, std::string_view terminal, const std::s
     const char* round = p + layout.columns >= panels ? "round" : "";
     const bool leftmost = p % layout.columns == 0;
     place(y, lead_y - (leads ? 30 : 0));
-    add("set key bottom right reverse Left samplen 3.5 spacing 1.25 noenhanced opaque width 1");
     add("set title {} noenhanced font ',15' offset 0,-0.2", gnuplot_string(panel.title));
     add("set xlabel '{}'\nset format x '{}'", leads ? "" : round, leads ? "" : "%g");
     add("set ylabel '{}'\nset yrange [{}:{}]\nset ytics autofreq", leftmost ? "test accuracy (%)" : "",
         accuracy.low, accuracy.high);
-    add_plot("curve", at, panel.curves, true);
-    add("unset label");
+    add_plot("curve", at, panel.curves);
+    add("unset label\nunset key");
     if (!leads) continue;
     place(lead_y, y + cell_height);
     add("unset title\nset xlabel '{}'\nset format x '%g'", round);
     add("set ylabel '{}'\nset yrange [{}:{}]\nset ytics {}", leftmost ? "lead (points)" : "", lead.low,
         lead.high, (lead.high - lead.low) / 4);
-    add_plot("lead", at, panel.leads, false);
+    add_plot("lead", at, panel.leads);
   }
   add("unset multiplot\nset output");
   return text;
@@ -197,28 +212,26 @@ std::string figure_csv(const Figure& figure) {
 }
 
 AxisRange accuracy_range(const Figure& figure) {
-  const std::uint64_t climb = last_round(figure) / 10;
   double low = 100;
   double high = 0;
   for (const Panel& panel : figure.panels)
     for (const Curve& curve : panel.curves)
       for (const CurvePoint& point : curve.points) {
-        if (point.round >= climb) low = std::min(low, 100 * point.mean);
+        low = std::min(low, 100 * point.low);
         high = std::max(high, 100 * point.high);
       }
-  high = std::clamp(5 * std::ceil(high / 5), 5.0, 100.0);
-  low = std::clamp(5 * std::floor(low / 5), 0.0, high - 5);
+  constexpr double kStep = 25;
+  high = std::clamp(kStep * std::ceil(high / kStep), kStep, 100.0);
+  low = std::clamp(kStep * std::floor(low / kStep), 0.0, high - kStep);
   return {low, high};
 }
 
 AxisRange lead_range(const Figure& figure) {
-  const std::uint64_t climb = last_round(figure) / 10;
   double low = 0;
   double high = 0;
   for (const Panel& panel : figure.panels)
     for (const Curve& curve : panel.leads)
       for (const CurvePoint& point : curve.points) {
-        if (point.round < climb) continue;
         low = std::min(low, 100 * point.low);
         high = std::max(high, 100 * point.high);
       }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -114,16 +113,6 @@ std::vector<CellTest> tests_of(const Cell& cell) {
     tests.push_back({parsed.at("round"), parsed.at("test_accuracy")});
   }
   return tests;
-}
-
-std::string as_file_name(const std::string& text) {
-  std::string name;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == ' ') continue;
-    name += std::isalnum(byte) != 0 || c == '.' || c == '_' ? c : '-';
-  }
-  return name;
 }
 
 }  // namespace signvote

@@ -14,6 +14,7 @@
 #include "base/files.h"
 #include "base/numbers.h"
 #include "base/sha256.h"
+#include "base/text.h"
 #include "kernels/weight.h"
 #include "learn/dataset.h"
 #include "learn/model_names.h"
@@ -252,6 +253,33 @@ std::string toml_text(const toml::node& value) {
   return fmt::format("{}", value.as_floating_point()->get());
 }
 
+/// runs/ and a name that tells this run from others: what is trained by which method, then the settings that are
+/// not the method's defaults. REQUIRES: all of `config` but `out` is resolved.
+std::string default_out(const TrainConfig& config) {
+  TrainConfig plain;
+  plain.method = config.method;
+  plain.out = "any";
+  resolve(plain);
+  if (config.context) plain.context = 128;
+  std::string batches = config.batches;
+  for (int mode = 1; mode <= 4; ++mode)
+    if (batches == batches_of_mode(mode)) batches = fmt::format("mode{}", mode);
+  std::string name =
+      fmt::format("{}-{}-{}-{}", config.dataset, std::filesystem::path(config.model).stem().string(),
+                  config.method, batches);
+  for (const TrainOption& option : train_options()) {
+    static constexpr std::array kNamed = {"dataset", "model", "method", "workers", "batch_mode",
+                                          "batches", "seed",  "model_file_sha256"};
+    const std::string value = option.get(config);
+    const bool counts = option.fixes_result || option.name == "rounds";
+    if (counts && std::ranges::find(kNamed, option.name) == kNamed.end() && value != option.get(plain))
+      name += fmt::format("-{}-{}", option.name, value);
+  }
+  constexpr std::size_t kLongest = 150;  // file systems take 255
+  if (name.size() > kLongest) name = fmt::format("{}-{:016x}", name.substr(0, kLongest), config.run_id());
+  return "runs/" + as_file_name(fmt::format("{}-seed{}", name, config.seed));
+}
+
 /// What to say of a key that there is not.
 std::string instead_of_key(const std::string& name) {
   std::vector<std::string> names;
@@ -381,7 +409,8 @@ const std::vector<TrainOption>& train_options() {
                              "Samples that a thread takes at once; changes how sums are rounded",
                              &C::micro_batch, 1, 65536, true),
       engine,
-      textual("out", "Folder of the run (default: runs/DATASET-MODEL-METHOD-seedS)", &C::out, false),
+      textual("out", "Folder of the run (default: runs/ and a name made of the data set, the model, the method, the "
+              "batches, what is not as by default, and the seed)", &C::out, false),
       choice("loss", "What training makes small (default: the model's own method 'loss', else cross-entropy)",
              &C::loss, {"cross-entropy", "mse"}),
       optional_numeric<std::uint32_t>(
@@ -535,9 +564,7 @@ void resolve(TrainConfig& config) {
     throw ConfigError(
         fmt::format("--attack is '{}', but there are only {} workers", config.attack, *config.workers));
   check_schedule(config);
-  if (config.out.empty())
-    config.out = fmt::format("runs/{}-{}-{}-seed{}", config.dataset,
-                             std::filesystem::path(config.model).stem().string(), config.method, config.seed);
+  if (config.out.empty()) config.out = default_out(config);
 }
 
 TrainConfig load_run(const std::filesystem::path& folder) {

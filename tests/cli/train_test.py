@@ -185,8 +185,13 @@ class RunFolder(Case):
         self.assertEqual((summary(out)["workers"], summary(out)["batches"]), (15, "15x64"))
 
     def test_the_default_folder_is_named_after_the_run(self):
-        self.succeed("train", *small(rounds=1, method="mv", seed=4), cwd=self.folder)
-        self.assertEqual(summary(self.folder / "runs/mnist-cnn-mv-seed4")["seed"], 4)
+        for flags, name in (
+            (["--batches", "15x64", "--method", "mv", "--seed", 4], "mnist-cnn-mv-mode1-rounds-1-seed4"),
+            (["--batches", "2x4,20", "--partition", "labels:5"], "mnist-cnn-agree-2x4-20-partition-labels-5-rounds-1-seed0"),
+        ):
+            self.succeed("train", "--data", mnist(), "--rounds", 1, *flags, cwd=self.folder)
+            self.assertEqual(summary(self.folder / "runs" / name)["rounds"], 1)
+            self.refuse(2, "train", "--data", mnist(), "--rounds", 1, *flags, cwd=self.folder, says=[name, "already"])
 
 
 def best_of(rows):

@@ -89,6 +89,7 @@ class ServerEngine : public Engine {
     desk_.emplace(about, box_, *journal_, allow_list_, owners_at_start_, metrics_, *audit_, options_.log);
     options_.listen.largest_message = most_message_bytes(tally_.size());
     options_.listen.workers = options_.tally.workers;
+    metrics_.set("signvote_round", static_cast<double>(tally_.rounds()));
     use_certificates();
     listen();
     nlohmann::json ports = {{"port", server_->port()}, {"pid", ::getpid()}};
@@ -336,6 +337,8 @@ void declare_server_metrics(Metrics& metrics) {
   metrics.declare("signvote_seconds_total", Kind::counter, "Where the time goes, by phase");
   metrics.declare("signvote_test_accuracy", Kind::gauge, "Of the last test");
   metrics.declare("signvote_error_rate", Kind::gauge, "Mean estimated error rate of a worker's signs");
+  metrics.set("signvote_round", 0);
+  metrics.set("signvote_workers_connected", 0);
 }
 
 void add_phase_seconds(Metrics& metrics, const std::string& phase, double seconds) {
