@@ -48,6 +48,7 @@ std::string figure_csv(const Figure& figure);
 struct AxisRange {
   double low = 0;
   double high = 100;
+  double tic = 10;
 };
 /// It has all accuracies, and ends at multiples of 25, so that figures of like runs have like axes.
 AxisRange accuracy_range(const Figure& figure);

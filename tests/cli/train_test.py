@@ -355,14 +355,16 @@ class Output(Case):
         self.assertIn(summary(self.folder / "run")["model_sha256"], result.stdout)
         self.assertNotRegex(result.stdout, r"[\r\x1b]|round \d+/")
 
-    def test_progress_is_a_redrawn_line_on_a_terminal(self):
+    def test_progress_is_a_redrawn_line_below_the_tests_on_a_terminal(self):
         code, stdout, shown = on_a_terminal(
             ["train", *small(rounds=8, eval_every=4, initial_rounds=2), "--out", self.folder / "run"]
         )
         self.assertEqual(code, 0, shown)
-        introduction, line, rest = shown.split("\n")
+        introduction, *tests, line, rest = shown.split("\n")
         self.assertIn("3 workers", introduction)
-        draws = line.split("\r")[1:]
+        for round, text in zip((4, 8), tests, strict=True):  # every test stays as a line
+            self.assertRegex(text, rf"\rround {round}/8  accuracy \d+\.\d\d %  loss [^\r\n\x1b]*\x1b\[K\Z")
+        draws = [draw for text in (*tests, line) for draw in text.split("\r")[1:] if "rounds/s" in draw or "s/round" in draw]
         self.assertGreaterEqual(len(draws), 2)  # the first round and the last, at least
         for draw in draws:
             self.assertRegex(draw, r"\Around [1-8]/8 [^\r\n\x1b]*\x1b\[K\Z")

@@ -119,7 +119,8 @@ TEST(Figure, the_range_of_leads_has_zero_and_all_of_them) {
     const Figure figure = *any_figure();
     const AxisRange range = lead_range(figure);
     RC_ASSERT(range.low <= 0 && 0 <= range.high);
-    RC_ASSERT(std::fmod(range.low, 1) == 0 && std::fmod(range.high - range.low, 4) == 0);
+    RC_ASSERT(std::fmod(range.low, range.tic) == 0 && std::fmod(range.high, range.tic) == 0);
+    RC_ASSERT(range.high - range.low <= 5 * range.tic);
     for (const Panel& panel : figure.panels)
       for (const CurvePoint& point : panel.leads[0].points)
         RC_ASSERT(range.low <= 100 * point.low && 100 * point.high <= range.high);
@@ -195,7 +196,7 @@ TEST_F(Drawing, writes_three_files_and_nothing_else) {
   EXPECT_EQ(files(), (std::set<std::string>{"f.csv", "f.png", "f.svg"}));
   EXPECT_EQ(content("f.csv"), figure_csv(small_figure(4, 3)));
   EXPECT_EQ(content("f.png").substr(0, 4), "\x89PNG");
-  EXPECT_EQ(png_size(content("f.png")), std::pair(1600, 1370));
+  EXPECT_EQ(png_size(content("f.png")), std::pair(1600, 1366));
   const std::string svg = content("f.svg");
   for (const char* label : {"<text>IT-signSGD<", "<text>signSGD-MV<"}) {  // in the one legend
     EXPECT_GE(count(svg, label), 1U);
@@ -212,7 +213,7 @@ TEST_F(Drawing, writes_three_files_and_nothing_else) {
 
 TEST_F(Drawing, one_seed_has_no_band) {
   ASSERT_EQ(error_of(small_figure(1, 1)), "");
-  EXPECT_EQ(png_size(content("f.png")), std::pair(900, 790));
+  EXPECT_EQ(png_size(content("f.png")), std::pair(1000, 786));
   EXPECT_EQ(count(content("f.svg"), "fill-opacity"), 0U);
   EXPECT_EQ(count(content("f.svg"), "seeds"), 0U);
 }
@@ -232,7 +233,7 @@ TEST_F(Drawing, one_method_has_no_leads) {
   figure.panels[0].curves.pop_back();
   figure.panels[0].leads.clear();
   ASSERT_EQ(error_of(figure), "");
-  EXPECT_EQ(png_size(content("f.png")), std::pair(900, 630));
+  EXPECT_EQ(png_size(content("f.png")), std::pair(1000, 626));
   EXPECT_EQ(count(content("f.svg"), "lead"), 0U);
 }
 
