@@ -176,7 +176,8 @@ void resolve_data(TrainConfig& config) {
     std::error_code unreachable;                          // is neither
     const bool is_file = fs::is_regular_file(path, unreachable) && path.extension() == ".txt";
     if (!path.has_filename() || !(is_file || fs::is_directory(path, unreachable)))
-      throw ConfigError(fmt::format("--dataset is '{}', which is neither {} nor a folder or a .txt file",
+      throw ConfigError(fmt::format("--dataset is '{}', which is neither {} (in small letters) nor a folder or a "
+                                    ".txt file",
                                     config.dataset, fmt::join(kDatasetNames, ", ")));
     config.data = path.string();
     config.dataset = path.filename().string();
@@ -200,7 +201,8 @@ void resolve_model(TrainConfig& config) {
   const std::filesystem::path path = std::filesystem::absolute(config.model);
   if (std::error_code unreachable; !std::filesystem::is_regular_file(path, unreachable))
     throw ConfigError(fmt::format(
-        "--model is '{}', which is neither {} nor a file; write one with torch.jit.script(model).save",
+        "--model is '{}', which is neither {} (in small letters) nor a file; write one with "
+        "torch.jit.script(model).save",
         config.model, fmt::join(kModelNames, ", ")));
   const std::string sha256 = sha256_hex(read_file(path));
   if (!config.model_file_sha256.empty() && config.model_file_sha256 != sha256)
@@ -320,6 +322,15 @@ const std::vector<TrainOption>& train_options() {
               ".npy array or a state dict (see docs/python.md)",
               &C::parameters, true);
   parameters.get = parameters_copy;
+  TrainOption out =
+      textual("out",
+              "Folder of the run (default: runs/ and a name made of the data set, the model, the method, the "
+              "batches, what is not as by default, and the seed)",
+              &C::out, false);
+  out.set = [](C& config, const std::string& text) {
+    if (text.empty()) throw ConfigError("--out is empty; name a folder, or leave it out");
+    config.out = text;
+  };
   static const std::vector<TrainOption> options = {
       textual(
           "dataset",
@@ -409,8 +420,7 @@ const std::vector<TrainOption>& train_options() {
                              "Samples that a thread takes at once; changes how sums are rounded",
                              &C::micro_batch, 1, 65536, true),
       engine,
-      textual("out", "Folder of the run (default: runs/ and a name made of the data set, the model, the method, the "
-              "batches, what is not as by default, and the seed)", &C::out, false),
+      out,
       choice("loss", "What training makes small (default: the model's own method 'loss', else cross-entropy)",
              &C::loss, {"cross-entropy", "mse"}),
       optional_numeric<std::uint32_t>(
@@ -568,6 +578,8 @@ void resolve(TrainConfig& config) {
 }
 
 TrainConfig load_run(const std::filesystem::path& folder) {
+  if (std::filesystem::is_regular_file(folder))
+    throw ConfigError(fmt::format("'{}' is a file; give the folder of the run", folder.string()));
   if (!std::filesystem::exists(folder / "config.toml"))
     throw ConfigError(fmt::format("'{}' holds no run: it has no config.toml", folder.string()));
   TrainConfig config;
@@ -621,7 +633,8 @@ void parse_config(const std::string& text, const std::string& file, TrainConfig&
     const auto& options = train_options();
     const auto option = std::ranges::find(options, name, &TrainOption::name);
     if (option == options.end())
-      throw ConfigError(fmt::format("{}: unknown key '{}'; {}", where, key, instead_of_key(name)));
+      throw ConfigError(fmt::format("{}: unknown key '{}'; {}", where, key,
+                                    value->is_table() ? "settings stand outside of tables" : instead_of_key(name)));
     if (!value->is_string() && !value->is_number())
       throw ConfigError(fmt::format("{}: {}: must be a number or a string", where, name));
     given.emplace_back(&*option, toml_text(*value));
