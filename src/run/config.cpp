@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <numeric>
 #include <sstream>
@@ -165,6 +166,13 @@ Betas parse_sign_of(const std::string& text) {
   }
 }
 
+/// "; did you mean mnist?" for "MNIST", nothing for what is like none of them.
+std::string meant(std::string text, const std::vector<std::string>& known) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const auto near = nearest(text, known);
+  return near ? fmt::format("; did you mean {}?", *near) : "";
+}
+
 /// Finds out what a data set that is given by its path is called.
 void resolve_data(TrainConfig& config) {
   namespace fs = std::filesystem;
@@ -176,9 +184,9 @@ void resolve_data(TrainConfig& config) {
     std::error_code unreachable;                          // is neither
     const bool is_file = fs::is_regular_file(path, unreachable) && path.extension() == ".txt";
     if (!path.has_filename() || !(is_file || fs::is_directory(path, unreachable)))
-      throw ConfigError(fmt::format("--dataset is '{}', which is neither {} (in small letters) nor a folder or a "
-                                    ".txt file",
-                                    config.dataset, fmt::join(kDatasetNames, ", ")));
+      throw ConfigError(fmt::format("--dataset is '{}', which is neither {} nor a folder or a .txt file{}",
+                                    config.dataset, fmt::join(kDatasetNames, ", "),
+                                    meant(config.dataset, {kDatasetNames.begin(), kDatasetNames.end()})));
     config.data = path.string();
     config.dataset = path.filename().string();
     if (is_dataset_name(config.dataset)) config.dataset = "own-" + config.dataset;
@@ -201,9 +209,8 @@ void resolve_model(TrainConfig& config) {
   const std::filesystem::path path = std::filesystem::absolute(config.model);
   if (std::error_code unreachable; !std::filesystem::is_regular_file(path, unreachable))
     throw ConfigError(fmt::format(
-        "--model is '{}', which is neither {} (in small letters) nor a file; write one with "
-        "torch.jit.script(model).save",
-        config.model, fmt::join(kModelNames, ", ")));
+        "--model is '{}', which is neither {} nor a file; write one with torch.jit.script(model).save{}",
+        config.model, fmt::join(kModelNames, ", "), meant(config.model, {kModelNames.begin(), kModelNames.end()})));
   const std::string sha256 = sha256_hex(read_file(path));
   if (!config.model_file_sha256.empty() && config.model_file_sha256 != sha256)
     throw ConfigError(fmt::format("'{}' is not the model file of this run: its SHA-256 is {}, not {}",
