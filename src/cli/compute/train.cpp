@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/text.h"
