@@ -107,7 +107,7 @@ TEST(Config, the_default_folder_tells_runs_apart) {
             "runs/mnist-cnn-agree-3x4-60-partition-dirichlet-0.3-rounds-50-step-0.001-seed0");
   EXPECT_EQ(folder("threads = 2\neval_every = 3"), folder(""));
   std::string batches = "1";
-  for (int i = 2; i < 200; ++i) batches += "," + std::to_string(i);
+  for (int i = 2; i < 200; ++i) batches.append(",").append(std::to_string(i));
   EXPECT_LT(folder("batches = '" + batches + "'").size(), 200U);
   EXPECT_NE(folder("batches = '" + batches + "'"), folder("batches = '" + batches + ",7'"));
 }
