@@ -49,7 +49,8 @@ std::string unexpected(const std::string& extra, const CLI::App& app) {
       if (std::ranges::find(known, flag(option)) != known.end())
         return fmt::format("{}it is called {} here{}{}", what, flag(option),
                            foreign->remark.empty() ? "" : ", ", foreign->remark);
-    return what + (command->get_name() == "worker" ? "a worker gets the run's settings from its server" : see_help(app));
+    return what + (command->get_name() == "worker" ? "a worker gets the run's settings from its server"
+                                                   : see_help(app));
   }
   const auto is_setting = [&word](const TrainOption& option) { return flag(option.name) == word; };
   if (command->get_name() == "worker" && std::ranges::any_of(train_options(), is_setting))
@@ -68,7 +69,8 @@ std::string explain(const CLI::ParseError& error, const CLI::App& app) {
     return fmt::format("{} is given more than once; leave all but one out", name);
   if (what == "A subcommand is required") {
     std::vector<std::string> names;
-    for (const CLI::App* subcommand : chosen(app).back()->get_subcommands({})) names.push_back(subcommand->get_name());
+    for (const CLI::App* subcommand : chosen(app).back()->get_subcommands({}))
+      names.push_back(subcommand->get_name());
     return fmt::format("a subcommand is missing: {}; {}", fmt::join(names, ", "), see_help(app));
   }
   return fmt::format("{}; {}", what, see_help(app));
@@ -103,8 +105,7 @@ int run_command_line(int argc, char** argv, const Computing& computing) {
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) {
       const std::vector<std::string> extras = app.remaining(true);
-      throw ConfigError(extras.empty() ? explain(error, app)
-                                       : unexpected(extras.front(), app));
+      throw ConfigError(extras.empty() ? explain(error, app) : unexpected(extras.front(), app));
     }
     code = app.exit(error);  // prints what --help or --version asked for
   }

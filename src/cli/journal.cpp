@@ -38,7 +38,8 @@ int show(const fs::path& of, const Audit& audit) {
   fmt::print(
       "{}: {}; verdicts of rounds {} to {} are whole, {} decided again to the same verdict\nmodel "
       "sha256    {}\n",
-      of.string(), counted(audit.rounds, "round"), audit.oldest + 1, audit.rounds, audit.decided, audit.model_sha256);
+      of.string(), counted(audit.rounds, "round"), audit.oldest + 1, audit.rounds, audit.decided,
+      audit.model_sha256);
   return 0;
 }
 
@@ -68,8 +69,8 @@ int list(const JournalFlags& flags) {
   fmt::print("{:<10}{:>10}{:>10}{:>14}  {}\n", "kind", "from", "to", "bytes", "file");
   for (const Journal::File& file : journal.files())
     fmt::print("{:<10}{:>10}{:>10}{:>14}  {}\n", file.kind, file.first, file.last, file.bytes, file.name);
-  fmt::print("{}; models of rounds {} to {} can be had\n", counted(journal.rounds(), "round"), journal.oldest(),
-             journal.rounds());
+  fmt::print("{}; models of rounds {} to {} can be had\n", counted(journal.rounds(), "round"),
+             journal.oldest(), journal.rounds());
   return 0;
 }
 

@@ -74,10 +74,10 @@ struct ServerFlags {
     config.out = state;
     resolve(config);
     if (const auto change = again ? first_change(there, config) : std::nullopt)
-      throw ConfigError(
-          fmt::format("'{}' holds a run of other settings: {}; leave it out to go on with that run, or choose "
-                      "another --state",
-                      state, *change));
+      throw ConfigError(fmt::format(
+          "'{}' holds a run of other settings: {}; leave it out to go on with that run, or choose "
+          "another --state",
+          state, *change));
     return config;
   }
 

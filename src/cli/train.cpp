@@ -50,8 +50,8 @@ struct TrainFlags {
     if (!change && fs::weakly_canonical(config.out) != fs::weakly_canonical(there.out))
       change = fmt::format("out = {}, not {}", there.out, config.out);
     if (change)
-      throw ConfigError(
-          fmt::format("--resume goes on with the settings of '{}', which has {}; leave it out", resume, *change));
+      throw ConfigError(fmt::format("--resume goes on with the settings of '{}', which has {}; leave it out",
+                                    resume, *change));
     return config;
   }
 };

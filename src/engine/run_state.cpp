@@ -10,7 +10,8 @@
 namespace signvote {
 
 // States of earlier versions have no rank_bytes.
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Traffic, ballots, ballot_bytes, verdicts, verdict_bytes, rank_bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Traffic, ballots, ballot_bytes, verdicts, verdict_bytes,
+                                                rank_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunProgress, rounds, seconds, training_seconds, traffic, votes, samples)
 
 State to_state(RunState state) {

@@ -11,8 +11,8 @@
 
 namespace signvote {
 
-/// What was sent so far, headers included: every ballot and verdict as one message, however an engine moves it,
-/// so that all engines count the same.
+/// What was sent so far, headers included: every ballot and verdict as one message, however an engine moves
+/// it, so that all engines count the same.
 struct Traffic {
   std::uint64_t ballots = 0;
   std::uint64_t ballot_bytes = 0;

@@ -168,10 +168,10 @@ void Journal::Impl::open(const FolderListing& listing, Mode mode,
     for (const std::string& name : plan.leftovers) remove(name);
   }
   if (!content.torn.empty())
-    report(fmt::format("'{}' ends as a crash leaves it ({}): {} {} from byte {} on; up to round {} all is there",
-                       active_->path().string(), content.torn, active_->bytes() - log_bytes_,
-                       mode == Mode::append ? "bytes were cut off" : "bytes are passed over", log_bytes_,
-                       rounds()));
+    report(fmt::format(
+        "'{}' ends as a crash leaves it ({}): {} {} from byte {} on; up to round {} all is there",
+        active_->path().string(), content.torn, active_->bytes() - log_bytes_,
+        mode == Mode::append ? "bytes were cut off" : "bytes are passed over", log_bytes_, rounds()));
   if (!plan.leftovers.empty())
     report(fmt::format("'{}' has what an unfinished snapshot leaves: {} files {}, beginning with {}",
                        folder_.string(), plan.leftovers.size(),

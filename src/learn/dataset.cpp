@@ -228,8 +228,8 @@ Dataset load_dataset(const std::string& name, const fs::path& folder, std::size_
   } catch (const DataError& error) {
     throw DataError(
         fmt::format("cannot load {0}: {1}; `signvote data fetch {0}` fetches {0}; for data of your own, "
-                                "give the folder as --dataset",
-                                name, error.what()));
+                    "give the folder as --dataset",
+                    name, error.what()));
   } catch (const fs::filesystem_error& error) {
     throw DataError(
         fmt::format("cannot load {} from '{}': {}", name, folder.string(), error.code().message()));

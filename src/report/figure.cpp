@@ -86,7 +86,8 @@ Layout layout_of(std::size_t panels, bool leads, const std::vector<Style>& style
   const int width = columns == 1 ? 1000 : 1600;
   std::size_t longest = 1;
   for (const Style& style : styles) longest = std::max(longest, style.label.size());
-  const std::size_t in_a_row = static_cast<std::size_t>(width - 140) / (12 * longest + 40);  // as gnuplot counts
+  const std::size_t in_a_row =
+      static_cast<std::size_t>(width - 140) / (12 * longest + 40);  // as gnuplot counts
   const auto legend_rows = static_cast<int>((styles.size() + in_a_row - 1) / in_a_row);
   const int lead = leads ? static_cast<int>(kLeadHeight) + 30 : 0;
   return {columns, rows, width, (columns == 1 ? 160 : 140) + kLegendRow * legend_rows + rows * (440 + lead),
@@ -131,8 +132,8 @@ std::string script(const Figure& figure, std::string_view terminal, const std::s
     for (std::size_t c = 0; c < curves.size(); ++c) {
       const Style style = style_of(curves[c]);
       // At most about 25 marks on a curve, however often it was evaluated.
-      add(", ${}_{}_{} using 1:2 with linespoints lw 2.5 lc '{}' dt {} pt {} ps 1.1 pi {} notitle \\", kind, p, c,
-          style.colour, style.dash, style.mark, curves[c].points.size() / 25 + 1);
+      add(", ${}_{}_{} using 1:2 with linespoints lw 2.5 lc '{}' dt {} pt {} ps 1.1 pi {} notitle \\", kind,
+          p, c, style.colour, style.dash, style.mark, curves[c].points.size() / 25 + 1);
     }
     if (kind == std::string_view("curve") && p == 0)  // the one legend, of all panels
       for (const Style& style : styles)
@@ -158,11 +159,12 @@ std::string script(const Figure& figure, std::string_view terminal, const std::s
       1 - y_of(34));
   std::vector<std::string> remarks;
   if (band) remarks.push_back(fmt::format("mean of {} seeds, band from lowest to highest", figure.seeds));
-  if (leads) remarks.push_back(fmt::format("lead over {}{}", label_of(figure.baseline), band ? ", seed by seed" : ""));
+  if (leads)
+    remarks.push_back(fmt::format("lead over {}{}", label_of(figure.baseline), band ? ", seed by seed" : ""));
   add("set label 2 {} at screen {},{} center noenhanced font ',13' tc '#555555'",
       gnuplot_string(fmt::format("{}", fmt::join(remarks, "; "))), centre, 1 - y_of(66));
-  add("set key at screen {},{} center horizontal maxrows {} reverse Left samplen 3.5 width -3 noenhanced", centre,
-      1 - y_of(82 + kLegendRow / 2 * layout.legend_rows), layout.legend_rows);
+  add("set key at screen {},{} center horizontal maxrows {} reverse Left samplen 3.5 width -3 noenhanced",
+      centre, 1 - y_of(82 + kLegendRow / 2 * layout.legend_rows), layout.legend_rows);
   const auto panels = static_cast<int>(figure.panels.size());
   const double cell_width = (layout.width - left - right - gap * (layout.columns - 1)) / layout.columns;
   const double cell_height = (layout.height - top - bottom - gap * (layout.rows - 1)) / layout.rows;
@@ -184,11 +186,12 @@ std::string script(const Figure& figure, std::string_view terminal, const std::s
     place(y, lead_y - (leads ? 30 : 0));
     add("set title {} noenhanced font ',15' offset 0,-0.2", gnuplot_string(panel.title));
     add("set xlabel '{}'\nset format x '{}'", leads ? "" : round, leads ? "" : "%g");
-    add("set ylabel '{}'\nset yrange [{}:{}]\nset ytics {}", leftmost ? "test accuracy (%)" : "", accuracy.low,
-        accuracy.high, accuracy.tic);
+    add("set ylabel '{}'\nset yrange [{}:{}]\nset ytics {}", leftmost ? "test accuracy (%)" : "",
+        accuracy.low, accuracy.high, accuracy.tic);
     if (marked) {
       const bool late = 2 * *figure.weights_begin > last_round(figure);
-      add("set label 3 'IT-signSGD begins to weigh votes' at {}, graph 0.06 {} offset {},0 font ',12' tc '#444444'",
+      add("set label 3 'IT-signSGD begins to weigh votes' at {}, graph 0.06 {} offset {},0 font ',12' tc "
+          "'#444444'",
           *figure.weights_begin, late ? "right" : "left", late ? "-0.8" : "0.8");
     }
     add_plot("curve", at, panel.curves);

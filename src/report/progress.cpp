@@ -127,7 +127,8 @@ void Progress::update(const ProgressState& state, Clock::time_point now) {
   }
   const bool due = terminal_ ? last_shown_ && seconds_between(*last_shown_, now) >= 0.1 : state.evaluated;
   if (last_shown_ && !due && !(is_last(state) && last_shown_done_ != state.done)) return;
-  print(terminal_ ? drawn(state, now) : head(state) + percent(state) + results(state) + pace(state, now) + "\n");
+  print(terminal_ ? drawn(state, now)
+                  : head(state) + percent(state) + results(state) + pace(state, now) + "\n");
   last_shown_ = now;
   last_shown_done_ = state.done;
 }
@@ -145,14 +146,15 @@ void Progress::print(const std::string& text) {
 std::string Progress::pace(const ProgressState& state, Clock::time_point now) const {
   std::string text;
   if (speed() > 1e-6)  // not if it stands still
-    text = speed() >= 1 ? fmt::format("  {:.1f} rounds/s", speed()) : fmt::format("  {:.1f} s/round", 1 / speed());
-  if (is_last(state))
-    return text + "  took " + format_duration(seconds_between(started_, now));
+    text = speed() >= 1 ? fmt::format("  {:.1f} rounds/s", speed())
+                        : fmt::format("  {:.1f} s/round", 1 / speed());
+  if (is_last(state)) return text + "  took " + format_duration(seconds_between(started_, now));
   if (state.total > 0 && speed() > 1e-6)
-    text += "  " +
-            format_duration(static_cast<double>(state.total - std::min(state.done, state.total) + state.later) /
-                            speed()) +
-            " left";
+    text +=
+        "  " +
+        format_duration(static_cast<double>(state.total - std::min(state.done, state.total) + state.later) /
+                        speed()) +
+        " left";
   return text;
 }
 

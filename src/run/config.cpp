@@ -210,7 +210,8 @@ void resolve_model(TrainConfig& config) {
   if (std::error_code unreachable; !std::filesystem::is_regular_file(path, unreachable))
     throw ConfigError(fmt::format(
         "--model is '{}', which is neither {} nor a file; write one with torch.jit.script(model).save{}",
-        config.model, fmt::join(kModelNames, ", "), meant(config.model, {kModelNames.begin(), kModelNames.end()})));
+        config.model, fmt::join(kModelNames, ", "),
+        meant(config.model, {kModelNames.begin(), kModelNames.end()})));
   const std::string sha256 = sha256_hex(read_file(path));
   if (!config.model_file_sha256.empty() && config.model_file_sha256 != sha256)
     throw ConfigError(fmt::format("'{}' is not the model file of this run: its SHA-256 is {}, not {}",
@@ -262,8 +263,8 @@ std::string toml_text(const toml::node& value) {
   return fmt::format("{}", value.as_floating_point()->get());
 }
 
-/// runs/ and a name that tells this run from others: what is trained by which method, then the settings that are
-/// not the method's defaults. REQUIRES: all of `config` but `out` is resolved.
+/// runs/ and a name that tells this run from others: what is trained by which method, then the settings that
+/// are not the method's defaults. REQUIRES: all of `config` but `out` is resolved.
 std::string default_out(const TrainConfig& config) {
   TrainConfig plain;
   plain.method = config.method;
@@ -273,12 +274,11 @@ std::string default_out(const TrainConfig& config) {
   std::string batches = config.batches;
   for (int mode = 1; mode <= 4; ++mode)
     if (batches == batches_of_mode(mode)) batches = fmt::format("mode{}", mode);
-  std::string name =
-      fmt::format("{}-{}-{}-{}", config.dataset, std::filesystem::path(config.model).stem().string(),
-                  config.method, batches);
+  std::string name = fmt::format("{}-{}-{}-{}", config.dataset,
+                                 std::filesystem::path(config.model).stem().string(), config.method, batches);
   for (const TrainOption& option : train_options()) {
-    static constexpr std::array kNamed = {"dataset", "model", "method", "workers", "batch_mode",
-                                          "batches", "seed",  "model_file_sha256"};
+    static constexpr std::array kNamed = {"dataset",    "model",   "method", "workers",
+                                          "batch_mode", "batches", "seed",   "model_file_sha256"};
     const std::string value = option.get(config);
     const bool counts = option.fixes_result || option.name == "rounds";
     if (counts && std::ranges::find(kNamed, option.name) == kNamed.end() && value != option.get(plain))
@@ -599,15 +599,73 @@ TrainConfig load_run(const std::filesystem::path& folder) {
 std::optional<std::string> first_change(const TrainConfig& there, const TrainConfig& wanted) {
   const auto shown = [](const std::string& value) { return value.empty() ? "(none)" : value; };
   for (const TrainOption& option : train_options())
-    if (const std::string old = option.get(there), now = option.get(wanted); option.fixes_result && old != now)
+    if (const std::string old = option.get(there), now = option.get(wanted);
+        option.fixes_result && old != now)
       return fmt::format("{} = {}, not {}", option.name, shown(old), shown(now));
   return std::nullopt;
 }
 
+namespace {
+
+// A key of a settings file, and where it stands there.
+struct GivenKey {
+  GivenOption given;
+  std::string where;
+};
+
+std::vector<GivenKey> keys_of(const std::string& text, const std::string& file) {
+  toml::table table;
+  try {
+    table = toml::parse(text, file);
+  } catch (const toml::parse_error& error) {
+    throw ConfigError(fmt::format("{}:{}: {}", file, error.source().begin.line, error.description()));
+  }
+  // In the order of the file, because of several mistakes people mend the first one first.
+  std::vector<std::pair<toml::source_position, std::pair<std::string, const toml::node*>>> lines;
+  for (const auto& [key, value] : table)
+    lines.push_back({value.source().begin, {std::string(key.str()), &value}});
+  std::ranges::sort(lines, {},
+                    [](const auto& line) { return std::pair(line.first.line, line.first.column); });
+  std::vector<GivenKey> keys;
+  for (const auto& [begin, entry] : lines) {
+    const auto& [key, value] = entry;
+    std::string name = key;
+    std::ranges::replace(name, '-', '_');
+    const auto where = fmt::format("{}:{}", file, begin.line);
+    const auto& options = train_options();
+    const auto option = std::ranges::find(options, name, &TrainOption::name);
+    if (option == options.end())
+      throw ConfigError(
+          fmt::format("{}: unknown key '{}'; {}", where, key,
+                      value->is_table() ? "settings stand outside of tables" : instead_of_key(name)));
+    if (!value->is_string() && !value->is_number())
+      throw ConfigError(fmt::format("{}: {}: must be a number or a string", where, name));
+    keys.push_back({{&*option, toml_text(*value)}, where});
+  }
+  return keys;
+}
+
+void set(const std::vector<GivenKey>& keys, TrainConfig& config) {
+  for (const auto& [given, where] : keys) {
+    const auto& [option, value] = given;
+    try {
+      option->set(config, value);
+    } catch (const ConfigError& error) {
+      throw ConfigError(fmt::format("{}: {}: {}", where, option->name, error.what()));
+    }
+  }
+}
+
+}  // namespace
+
 void read_config(const std::filesystem::path& file, TrainConfig& config) {
   const std::string model = std::exchange(config.model, "");
   const std::string parameters = std::exchange(config.parameters, "");
-  parse_config(read_text_file(file), file.string(), config);
+  const std::vector<GivenKey> keys = keys_of(read_text_file(file), file.string());
+  std::vector<GivenOption> given;
+  for (const GivenKey& key : keys) given.push_back(key.given);
+  make_room(given, config);
+  set(keys, config);
   if (config.model.empty())
     config.model = model;
   else if (config.has_own_model())
@@ -619,42 +677,7 @@ void read_config(const std::filesystem::path& file, TrainConfig& config) {
 }
 
 void parse_config(const std::string& text, const std::string& file, TrainConfig& config) {
-  toml::table table;
-  try {
-    table = toml::parse(text, file);
-  } catch (const toml::parse_error& error) {
-    throw ConfigError(fmt::format("{}:{}: {}", file, error.source().begin.line, error.description()));
-  }
-  // In the order of the file, because of several mistakes people mend the first one first.
-  std::vector<std::pair<toml::source_position, std::pair<std::string, const toml::node*>>> lines;
-  for (const auto& [key, value] : table)
-    lines.push_back({value.source().begin, {std::string(key.str()), &value}});
-  std::ranges::sort(lines, {}, [](const auto& line) { return std::pair(line.first.line, line.first.column); });
-  std::vector<GivenOption> given;
-  std::vector<std::string> places;
-  for (const auto& [begin, entry] : lines) {
-    const auto& [key, value] = entry;
-    std::string name = key;
-    std::ranges::replace(name, '-', '_');
-    const auto where = places.emplace_back(fmt::format("{}:{}", file, begin.line));
-    const auto& options = train_options();
-    const auto option = std::ranges::find(options, name, &TrainOption::name);
-    if (option == options.end())
-      throw ConfigError(fmt::format("{}: unknown key '{}'; {}", where, key,
-                                    value->is_table() ? "settings stand outside of tables" : instead_of_key(name)));
-    if (!value->is_string() && !value->is_number())
-      throw ConfigError(fmt::format("{}: {}: must be a number or a string", where, name));
-    given.emplace_back(&*option, toml_text(*value));
-  }
-  make_room(given, config);
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    const auto& [option, value] = given[i];
-    try {
-      option->set(config, value);
-    } catch (const ConfigError& error) {
-      throw ConfigError(fmt::format("{}: {}: {}", places[i], option->name, error.what()));
-    }
-  }
+  set(keys_of(text, file), config);
 }
 
 std::string write_config(const TrainConfig& config) {

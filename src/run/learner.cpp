@@ -165,7 +165,8 @@ void Learner::step(std::uint64_t round, const SignVector& verdict) {
 /// x <- x - decay * x - delta * (sum of what the voters remember) / (their samples). A gradient is a sum over
 /// samples and momentum is linear, so this is the momentum of the mean gradient.
 void Learner::step_by_mean(const Step& step) {
-  const auto all = std::max<std::uint64_t>(1, std::reduce(samples_.begin(), samples_.end(), std::uint64_t{0}));
+  const auto all =
+      std::max<std::uint64_t>(1, std::reduce(samples_.begin(), samples_.end(), std::uint64_t{0}));
   const float delta = step.delta / static_cast<float>(all);
   const std::span<float> parameters = replicas_.parameters();
   constexpr std::size_t kRange = 4096;

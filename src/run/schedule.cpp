@@ -65,18 +65,17 @@ void check_schedule(const TrainConfig& config) {
   // With wsd the step may not begin to fall before it has risen.
   const std::uint64_t last = config.rounds - (config.step_schedule == "wsd" ? decay_rounds(config) : 0);
   if (config.warmup_rounds > 0 && config.warmup_rounds >= last)
-    throw ConfigError(fmt::format(
-        "--warmup-rounds is {}, but --step-schedule {} with {} leaves fewer than {} for it",
-        config.warmup_rounds, config.step_schedule, counted(config.rounds, "round"), last));
+    throw ConfigError(
+        fmt::format("--warmup-rounds is {}, but --step-schedule {} with {} leaves fewer than {} for it",
+                    config.warmup_rounds, config.step_schedule, counted(config.rounds, "round"), last));
   if (*config.step * config.weight_decay >= 1)
     throw ConfigError(fmt::format(
         "--step {} times --weight-decay {} is not below 1, so every round would wipe out the model; take a "
         "smaller one",
         *config.step, config.weight_decay));
   if (Schedule(config)(config.rounds - 1).delta == 0)
-    throw ConfigError(
-        fmt::format("--step {} is so small that it ends as 0 after {}; take a larger one",
-                    *config.step, counted(config.rounds, "round")));
+    throw ConfigError(fmt::format("--step {} is so small that it ends as 0 after {}; take a larger one",
+                                  *config.step, counted(config.rounds, "round")));
 }
 
 bool same_steps(const TrainConfig& before, const TrainConfig& after, std::uint64_t rounds) {
@@ -94,11 +93,11 @@ void check_rounds(const TrainConfig& before, const TrainConfig& after, std::uint
                     "that many, or choose another folder",
                     before.out, counted(done, "round"), after.rounds));
   if (!same_steps(before, after, done))
-    throw ConfigError(fmt::format(
-        "'{}' has done {} with the steps that --step-schedule {} gives {}, which would be "
-        "others for {}; begin anew with --rounds {}, or choose constant or wsd next time",
-        before.out, counted(done, "round"), before.step_schedule, counted(before.rounds, "round"), after.rounds,
-        after.rounds));
+    throw ConfigError(
+        fmt::format("'{}' has done {} with the steps that --step-schedule {} gives {}, which would be "
+                    "others for {}; begin anew with --rounds {}, or choose constant or wsd next time",
+                    before.out, counted(done, "round"), before.step_schedule, counted(before.rounds, "round"),
+                    after.rounds, after.rounds));
 }
 
 }  // namespace signvote

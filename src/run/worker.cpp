@@ -112,14 +112,12 @@ class Worker {
     batch_ = options_.batch.value_or(config_.batch_sizes()[worker_]);
     if (options_.round_seconds > 0) batch_ = static_cast<std::uint32_t>(std::min<std::size_t>(64, share));
     if (batch_ > share)
-      throw ConfigError(
-          fmt::format("--batch is {}, but worker {} holds only {}", batch_, worker_,
-                                      counted(share, "sample")));
+      throw ConfigError(fmt::format("--batch is {}, but worker {} holds only {}", batch_, worker_,
+                                    counted(share, "sample")));
     learner_->set_batch(worker_, batch_);
     remember(run);
-    say(fmt::format("worker {} of {}: {} on {} with {} a round of {}, {}", worker_,
-                    *config_.workers, std::filesystem::path(config_.model).filename().string(),
-                    config_.dataset,
+    say(fmt::format("worker {} of {}: {} on {} with {} a round of {}, {}", worker_, *config_.workers,
+                    std::filesystem::path(config_.model).filename().string(), config_.dataset,
                     options_.round_seconds > 0 ? fmt::format("what samples fit {} s", options_.round_seconds)
                                                : counted(batch_, "sample"),
                     share, counted(run.rounds, "round")));

@@ -29,7 +29,10 @@ class Usage(Case):
                 (["train", "twice"], "unknown argument 'twice'; see signvote train --help"),
                 (["trian"], "unknown argument 'trian'; did you mean train?"),
                 (["reproduce", "figure2"], "unknown argument 'figure2'; did you mean figure1?"),
-                (["train", "--dataset", "MNIST"], "neither mnist, cifar10 nor a folder or a .txt file; did you mean mnist?"),
+                (
+                    ["train", "--dataset", "MNIST"],
+                    "neither mnist, cifar10 nor a folder or a .txt file; did you mean mnist?",
+                ),
                 (["train", "--model", "resnet18"], "did you mean resnet20?"),
             ],
         )

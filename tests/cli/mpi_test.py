@@ -136,7 +136,17 @@ class Stopped(Job):
     @with_enough_rounds(40)
     def test_a_stopped_job_says_the_whole_command_to_go_on(self, rounds):
         """mpirun's part of it too; it would kill the ranks a second after the stop, if it were not told otherwise."""
-        command = ["mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none", "--mca", "odls_base_sigkill_timeout", "300"]
+        command = [
+            "mpirun",
+            "-n",
+            "2",
+            "--oversubscribe",
+            "--bind-to",
+            "none",
+            "--mca",
+            "odls_base_sigkill_timeout",
+            "300",
+        ]
         environment = {**ENVIRONMENT, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         out = self.folder / "run"
         job = start_session(
@@ -147,7 +157,9 @@ class Stopped(Job):
             stderr=subprocess.PIPE,
         )
         self.addCleanup(end_session, job)
-        wait_until("it has been tested", lambda: (out / "metrics.jsonl").exists() and metrics(out) or job.poll() is not None)
+        wait_until(
+            "it has been tested", lambda: (out / "metrics.jsonl").exists() and metrics(out) or job.poll() is not None
+        )
         job.send_signal(signal.SIGINT)
         _, stderr = job.communicate(timeout=TIMEOUT)
         if (out / "summary.json").exists():

@@ -1,9 +1,12 @@
 """Workers in Python: beside those in C++ to the same bytes, and at a server that knows no model."""
 
 import hashlib
+import os
 import pathlib
+import signal
 import subprocess
 import sys
+import threading
 
 import numpy
 import torch
@@ -11,7 +14,7 @@ import torch
 import signvote
 from command_line import ENVIRONMENT, Case, main, metrics, run, summary, write_toml
 from server_and_workers import Certificates, Server, Worker
-from waiting import TIMEOUT
+from waiting import TIMEOUT, ends_in_time
 
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples/own_worker.py"
 INPUTS, OUTPUTS, SAMPLES = 12, 4, 40
@@ -39,6 +42,7 @@ def sha256(array):
 class PythonWorker(Case):
     def setUp(self):
         super().setUp()
+        self.enterContext(ends_in_time())  # because workers wait in this process
         random = numpy.random.default_rng(3)
         self.x = random.integers(-2, 3, (SAMPLES, INPUTS)).astype("float32")
         self.y = random.integers(-8, 9, (SAMPLES, OUTPUTS)).astype("float32")
@@ -261,6 +265,19 @@ class PythonWorker(Case):
         self.ended(server)
         self.assertEqual(numpy.sign(first).tolist(), [-1, 0, 1, -1])
         self.assertEqual(summary(server.state)["absences"], 3)
+
+    def test_ctrl_c_ends_a_wait_for_others(self):
+        numpy.save(self.folder / "first.npy", numpy.zeros(4, dtype="float32"))
+        settings = write_toml(self.folder / "run.toml", {"workers": 2, "rounds": 3, "method": "mv"})
+        server = self.served(settings, None, "--parameters", self.folder / "first.npy")
+        with self.worker(server, 0) as one, self.worker(server, 1) as other:
+            self.assertEqual((next(one), next(other)), (0, 0))
+            one.vote(numpy.ones(4), samples=1, loss=0)
+            with self.assertRaises(KeyboardInterrupt):
+                threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+                next(one)  # the other one has not answered, and cannot in this thread
+            self.assertEqual((one.round, one.finished), (0, False))
+            self.assertIsNone(next(one, None))  # the session has ended
 
     def test_the_example_trains_a_network_of_its_own(self):
         certificates = Certificates(self.folder / "certs", [f"worker-{slot}" for slot in range(3)])

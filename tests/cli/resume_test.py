@@ -9,7 +9,20 @@ import shlex
 import signal
 import time
 
-from command_line import FILES, SIGNVOTE, Case, config, contents, main, metrics, run, small, start, summary, without_timing
+from command_line import (
+    FILES,
+    SIGNVOTE,
+    Case,
+    config,
+    contents,
+    main,
+    metrics,
+    run,
+    small,
+    start,
+    summary,
+    without_timing,
+)
 from generated_data import mnist
 from waiting import TIMEOUT, Over, with_enough_rounds
 

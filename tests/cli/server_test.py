@@ -385,7 +385,9 @@ class State(NetworkCase):
         insecure = ["--listen", "127.0.0.1:0", "--state", state, "--insecure"]
         before = contents(state)
         self.refuse(2, "server", "--config", config, *insecure, "--seed", 5, says=[state, "seed = 0, not 5"])
-        self.refuse(2, "server", "--config", config, *insecure, "--batches", "4,7", says=[state, "batches = 4,6, not 4,7"])
+        self.refuse(
+            2, "server", "--config", config, *insecure, "--batches", "4,7", says=[state, "batches = 4,6, not 4,7"]
+        )
         self.fails(2, "server", "--config", config, *insecure, "--rounds", 2, says="finished 3 rounds already")
         self.assertEqual(contents(state), before)
         server.flags = ("--rounds", 6)

@@ -9,7 +9,21 @@ import struct
 import subprocess
 import termios
 
-from command_line import ENVIRONMENT, FILES, PAPER, SIGNVOTE, Case, config, flags, main, metrics, run, small, summary, without_timing
+from command_line import (
+    ENVIRONMENT,
+    FILES,
+    PAPER,
+    SIGNVOTE,
+    Case,
+    config,
+    flags,
+    main,
+    metrics,
+    run,
+    small,
+    summary,
+    without_timing,
+)
 from generated_data import cifar10, mnist
 from waiting import TIMEOUT
 
@@ -187,7 +201,10 @@ class RunFolder(Case):
     def test_the_default_folder_is_named_after_the_run(self):
         for flags, name in (
             (["--batches", "15x64", "--method", "mv", "--seed", 4], "mnist-cnn-mv-mode1-rounds-1-seed4"),
-            (["--batches", "2x4,20", "--partition", "labels:5"], "mnist-cnn-agree-2x4-20-partition-labels-5-rounds-1-seed0"),
+            (
+                ["--batches", "2x4,20", "--partition", "labels:5"],
+                "mnist-cnn-agree-2x4-20-partition-labels-5-rounds-1-seed0",
+            ),
         ):
             self.succeed("train", "--data", mnist(), "--rounds", 1, *flags, cwd=self.folder)
             self.assertEqual(summary(self.folder / "runs" / name)["rounds"], 1)
@@ -364,7 +381,9 @@ class Output(Case):
         self.assertIn("3 workers", introduction)
         for round, text in zip((4, 8), tests, strict=True):  # every test stays as a line
             self.assertRegex(text, rf"\rround {round}/8  accuracy \d+\.\d\d %  loss [^\r\n\x1b]*\x1b\[K\Z")
-        draws = [draw for text in (*tests, line) for draw in text.split("\r")[1:] if "rounds/s" in draw or "s/round" in draw]
+        draws = [
+            draw for text in (*tests, line) for draw in text.split("\r")[1:] if "rounds/s" in draw or "s/round" in draw
+        ]
         self.assertGreaterEqual(len(draws), 2)  # the first round and the last, at least
         for draw in draws:
             self.assertRegex(draw, r"\Around [1-8]/8 [^\r\n\x1b]*\x1b\[K\Z")

@@ -1,6 +1,10 @@
 """Waiting for an event, never for a time: a test passes on a machine of any speed, and fails if a program hangs."""
 
+import contextlib
+import faulthandler
 import functools
+import signal
+import sys
 import time
 
 TIMEOUT = 300  # seconds; only a program that hangs takes so long, sanitizers or not
@@ -12,6 +16,26 @@ class TooLate(AssertionError):
 
 class Over(Exception):
     """The program had finished before the test could do to it what it wanted to."""
+
+
+@contextlib.contextmanager
+def ends_in_time(seconds=TIMEOUT):
+    """What is done within ends after so long, in the main thread: by TooLate and everybody's stack, and where no signal
+    is looked for (in code that is not Python's) with the whole process."""
+
+    def ring(*_):
+        faulthandler.dump_traceback(sys.__stderr__)
+        raise TooLate(f"not over in {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(seconds)
+    faulthandler.dump_traceback_later(seconds + 60, exit=True, file=sys.__stderr__)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def wait_until(what, condition, seconds=TIMEOUT, alive=()):

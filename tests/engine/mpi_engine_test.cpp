@@ -204,8 +204,7 @@ void decides_what_one_process_decides(std::uint64_t seed, std::size_t size, std:
   };
   for (std::size_t t = 0; t < rounds / 2; ++t) play_both(engine, t);
   require(engine.total_half_errors() == local.total_half_errors(), "the totals");
-  require((engine.traffic().rank_bytes > 0) == (session->size() > 1),
-          "nothing goes from a rank to itself");
+  require((engine.traffic().rank_bytes > 0) == (session->size() > 1), "nothing goes from a rank to itself");
   require(engine.tally().snapshot() == cut(local.tally(), session->size())[session->rank()].snapshot(),
           "the snapshot");
 

@@ -155,36 +155,37 @@ TEST(Progress, plain_output_is_a_line_per_evaluation) {
 }
 
 TEST(Progress, terminal_output_fits) {
-  EXPECT_TRUE(rc::check("an evaluation stays as a line; the line below it is redrawn, and ends once, at the end", [] {
-    const auto columns = *rc::gen::inRange<unsigned short>(0, 200);
-    Terminal terminal(columns);
-    Time time;
-    bool drawn = false;
-    const auto expect_line = [&](const std::string& text) {
-      RC_ASSERT(text.front() == '\r' && text.ends_with("\x1b[K"));
-      const std::string shown = text.substr(1, text.size() - 4);
-      RC_ASSERT(columns_of(shown) < (columns == 0 ? 80U : columns));
-      RC_ASSERT(shown.find_first_of("\r\n\x1b") == std::string::npos);
-      expect_only_numbers(shown);
-    };
-    {
-      Progress progress(terminal.file(), time.now());
-      for (const ProgressState& state : any_run()) {
-        progress.update(state, time.after(any_pause()));
-        std::string text = terminal.text();
-        RC_ASSERT(count(text, "\n") == (state.evaluated ? 1U : 0U));
-        RC_ASSERT((drawn && !state.evaluated) || !text.empty());
-        drawn = true;
-        if (text.empty()) continue;
-        if (state.evaluated) {
-          expect_line(text.substr(0, text.find('\n')));
-          text.erase(0, text.find('\n') + 1);
+  EXPECT_TRUE(
+      rc::check("an evaluation stays as a line; the line below it is redrawn, and ends once, at the end", [] {
+        const auto columns = *rc::gen::inRange<unsigned short>(0, 200);
+        Terminal terminal(columns);
+        Time time;
+        bool drawn = false;
+        const auto expect_line = [&](const std::string& text) {
+          RC_ASSERT(text.front() == '\r' && text.ends_with("\x1b[K"));
+          const std::string shown = text.substr(1, text.size() - 4);
+          RC_ASSERT(columns_of(shown) < (columns == 0 ? 80U : columns));
+          RC_ASSERT(shown.find_first_of("\r\n\x1b") == std::string::npos);
+          expect_only_numbers(shown);
+        };
+        {
+          Progress progress(terminal.file(), time.now());
+          for (const ProgressState& state : any_run()) {
+            progress.update(state, time.after(any_pause()));
+            std::string text = terminal.text();
+            RC_ASSERT(count(text, "\n") == (state.evaluated ? 1U : 0U));
+            RC_ASSERT((drawn && !state.evaluated) || !text.empty());
+            drawn = true;
+            if (text.empty()) continue;
+            if (state.evaluated) {
+              expect_line(text.substr(0, text.find('\n')));
+              text.erase(0, text.find('\n') + 1);
+            }
+            expect_line(text);
+          }
         }
-        expect_line(text);
-      }
-    }
-    RC_ASSERT(terminal.text() == (drawn ? "\n" : ""));
-  }));
+        RC_ASSERT(terminal.text() == (drawn ? "\n" : ""));
+      }));
 }
 
 TEST(Progress, terminal_is_redrawn_ten_times_a_second) {

@@ -33,7 +33,8 @@ int run_server(const ServerCommand& command) {
   const TrainHooks hooks = logging_hooks();
   if (const auto finished = finished_already(config)) {
     if (!std::filesystem::exists(std::filesystem::path(config.out) / kServerFile)) {
-      fmt::print("{}\n{}run folder      {}\n", *finished, format_summary(read_summary(config.out)), config.out);
+      fmt::print("{}\n{}run folder      {}\n", *finished, format_summary(read_summary(config.out)),
+                 config.out);
       return 0;
     }
     hooks.warn(*finished + "; listens for ten seconds, because not every worker knows it yet");

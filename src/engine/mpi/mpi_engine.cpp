@@ -226,7 +226,8 @@ class MpiEngine : public Engine {
     pooled_[rank_] = tally_.pooled();
     if (ranks_ > 1) {
       mpi::encode_slice(slice_, encoded_slice_);
-      mpi::encode_verdict(id_of(rank_), encoded_slice_, pooled_[rank_], ranks_ - 1, sent_[rank_], mail_->verdict);
+      mpi::encode_verdict(id_of(rank_), encoded_slice_, pooled_[rank_], ranks_ - 1, sent_[rank_],
+                          mail_->verdict);
     }
     for_others([&](std::uint32_t to) { send(to, mpi::kVerdictTag, mail_->verdict); });
     const SignWords shard(verdict_, shards_[rank_].begin, slice_.size());
