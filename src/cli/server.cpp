@@ -73,16 +73,16 @@ struct ServerFlags {
     TrainConfig config;
     const bool again = fs::exists(fs::path(state) / "config.toml");
     if (again) config = load_server_run(state);
-    const std::uint64_t run_id = config.run_id();
+    const TrainConfig there = config;
     settings.apply_to(config);
     config.engine = "grpc";
     config.out = state;
     resolve(config);
-    if (again && config.run_id() != run_id)
-      throw ConfigError(
-          fmt::format("'{}' holds a run of other settings; leave them out to go on with it, or choose "
-                      "another --state",
-                      state));
+    if (const auto change = again ? first_change(there, config) : std::nullopt)
+      throw ConfigError(fmt::format(
+          "'{}' holds a run of other settings: {}; leave it out to go on with that run, or choose "
+          "another --state",
+          state, *change));
     return config;
   }
 

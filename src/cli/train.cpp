@@ -14,6 +14,8 @@
 namespace signvote::cli {
 namespace {
 
+namespace fs = std::filesystem;
+
 struct TrainFlags {
   SettingsFlags settings{};
   DashboardFlags dashboard{};
@@ -44,13 +46,17 @@ struct TrainFlags {
   TrainConfig resumed() const {
     if (!settings.config_file.empty())
       throw ConfigError("--resume takes its settings from the run's own config.toml; leave --config out");
-    TrainConfig config = load_run(resume);
-    for (const auto& [option, text] : settings.given) {
-      if (option->fixes_result || option->name == "out")
-        throw ConfigError(fmt::format("--resume goes on with the settings of '{}'; {} cannot be changed",
-                                      resume, flag(option->name)));
-      option->set(config, text);
-    }
+    const TrainConfig there = load_run(resume);
+    TrainConfig config = there;
+    make_room(settings.given, config);
+    for (const auto& [option, text] : settings.given) option->set(config, text);
+    resolve(config);
+    std::optional<std::string> change = first_change(there, config);
+    if (!change && fs::weakly_canonical(config.out) != fs::weakly_canonical(there.out))
+      change = fmt::format("out = {}, not {}", there.out, config.out);
+    if (change)
+      throw ConfigError(fmt::format("--resume goes on with the settings of '{}', which has {}; leave it out",
+                                    resume, *change));
     return config;
   }
 };

@@ -89,7 +89,8 @@ class Engine {
   /// same round.
   virtual std::vector<std::int64_t> total_half_errors() const = 0;
 
-  /// What all processes have sent since this one opened the engine, replayed rounds included.
+  /// What all processes have sent since this one opened the engine, replayed rounds included. Verdicts are
+  /// counted by the process that leads.
   virtual Traffic traffic() const = 0;
 };
 

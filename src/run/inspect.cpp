@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/text.h"
 #include "engine/checkpoint.h"
 #include "engine/replay.h"
 #include "journal/folder.h"
@@ -53,9 +54,9 @@ SavedTally load_checkpointed(const TrainConfig& config, const fs::path& folder) 
   std::optional<RunState> state = load_checkpoint(folder, {});
   if (!state)
     throw DataError(
-        fmt::format("'{}' has no checkpoint.bin yet: the run saves every {} rounds (--save-every), at its "
+        fmt::format("'{}' has no checkpoint.bin yet: the run saves every {} (--save-every), at its "
                     "end and on Ctrl-C",
-                    folder.string(), config.save_every));
+                    folder.string(), counted(config.save_every, "round")));
   check_run(*state, config, folder);
   SavedTally saved{Tally(config.tally_options(state->parameters.size())), state->progress, {}};
   restore_tally(*state, folder, saved.tally);
@@ -192,7 +193,7 @@ HeatMap heat_map_of(const Insight& insight) {
     map.values.insert(map.values.end(), worker.layer_error_rates.begin(), worker.layer_error_rates.end());
   }
   map.row_title = "worker";
-  const std::string when = fmt::format(", after {} rounds", insight.rounds);
+  const std::string when = ", after " + counted(insight.rounds, "round");
   if (by_layer) {
     map.title = "How often each worker was wrong" + when;
     map.remark = "blue: right more often than not; white: a guess; orange: wrong more often";

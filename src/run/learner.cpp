@@ -11,6 +11,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/text.h"
 #include "kernels/kernels.h"
 #include "learn/model_file.h"
 #include "learn/partition.h"
@@ -53,9 +54,9 @@ GradientOptions gradient_options(const TrainConfig& config, const Dataset& datas
   for (std::size_t m = 0; m < options.batches.size(); ++m)
     if (options.batches[m] > options.shares[m].size())
       throw ConfigError(
-          fmt::format("worker {} has a batch of {} but holds only {} samples; give it a smaller batch in "
+          fmt::format("worker {} has a batch of {} but holds only {}; give it a smaller batch in "
                       "--batches, or take another --partition",
-                      m, options.batches[m], options.shares[m].size()));
+                      m, options.batches[m], counted(options.shares[m].size(), "sample")));
   return options;
 }
 

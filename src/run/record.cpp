@@ -10,6 +10,7 @@
 
 #include "base/files.h"
 #include "base/sha256.h"
+#include "base/text.h"
 #include "run/schedule.h"
 #include "signvote/error.h"
 
@@ -173,6 +174,7 @@ void Record::write_summary(const RunProgress& progress, const Tally& tally,
       bits_per_parameter(sent.ballot_bytes, sent.ballots, size, config_.full_precision());
   result["bits_per_parameter_down"] =
       bits_per_parameter(sent.verdict_bytes, sent.verdicts, size, config_.full_precision());
+  if (config_.engine == "mpi") result["bytes_between_ranks"] = sent.rank_bytes;
   result["absences"] = *config_.workers * progress.rounds - sum(progress.votes);
   result["samples_per_second"] = progress.training_seconds > 0
                                      ? static_cast<double>(sum(progress.samples)) / progress.training_seconds
@@ -188,6 +190,17 @@ void Record::write_summary(const RunProgress& progress, const Tally& tally,
   }
   if (outside_gradients_share) result["outside_gradients_share"] = *outside_gradients_share;
   write_file_atomically(folder_ / "summary.json", result.dump(2) + "\n");
+}
+
+std::optional<std::string> finished_already(const TrainConfig& config) {
+  const nlohmann::json summary = read_summary(config.out);
+  if (summary.is_null() || summary.value("rounds", std::uint64_t{0}) != config.rounds) return std::nullopt;
+  TrainConfig longer = config;
+  ++longer.rounds;
+  return fmt::format("'{}' has finished its {}; {}", config.out, counted(config.rounds, "round"),
+                     same_steps(config, longer, config.rounds)
+                         ? "give --rounds with a larger number to go on"
+                         : "for more, begin anew with a larger --rounds, because its steps would be others");
 }
 
 /// A line on the best model, if it is not the last one.

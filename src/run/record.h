@@ -94,6 +94,9 @@ class Record {
   ReportedTest reported_{};           // otherwise the last that a worker told
 };
 
+/// One line that says so, and what to do for more, if the run in config.out has finished its rounds.
+std::optional<std::string> finished_already(const TrainConfig& config);
+
 /// The table for people that is shown at the end of a run.
 std::string format_summary(const nlohmann::json& summary);
 

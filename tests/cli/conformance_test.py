@@ -17,14 +17,7 @@ from server_and_workers import Certificates, Server, Worker, free_port
 from waiting import TIMEOUT, Over, wait_until, with_enough_rounds
 
 # What depends on where a run was made, not on what was learnt.
-INCIDENTAL = {
-    "engine",
-    "seconds",
-    "samples_per_second",
-    "outside_gradients_share",
-    "bits_per_parameter_up",
-    "bits_per_parameter_down",
-}
+INCIDENTAL = {"engine", "seconds", "samples_per_second", "outside_gradients_share", "bytes_between_ranks"}
 
 # Four unequal workers, one in several parts; gradients with zeros, mixed with momentum; two are missing now and
 # then; weights come into force on the way. 582,026 parameters: the last word of a ballot is not full.

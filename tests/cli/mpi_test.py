@@ -1,13 +1,16 @@
 """signvote train --engine mpi where something is wrong: on one rank or on all, and in the files a crash leaves."""
 
 import os
+import re
+import shlex
 import shutil
+import signal
 import subprocess
 
-from command_line import ENVIRONMENT, FILES, PAPER, SIGNVOTE, Case, contents, flags, main, summary
+from command_line import ENVIRONMENT, FILES, PAPER, SIGNVOTE, Case, contents, flags, main, metrics, summary
 from generated_data import mnist
-from processes import run_session
-from waiting import TIMEOUT
+from processes import end_session, run_session, start_session
+from waiting import TIMEOUT, Over, wait_until, with_enough_rounds
 
 # 582,026 parameters in 9095 words; weights come into force on the way.
 OPTIONS = {
@@ -127,6 +130,46 @@ class AllRanks(Job):
             )
             self.assertEqual(result.returncode, 1)
             self.assertRegex(result.stderr, r"\Asignvote: [^\n]+nothing.pt[^\n]+\n\Z")
+
+
+class Stopped(Job):
+    @with_enough_rounds(40)
+    def test_a_stopped_job_says_the_whole_command_to_go_on(self, rounds):
+        """mpirun's part of it too; it would kill the ranks a second after the stop, if it were not told otherwise."""
+        command = [
+            "mpirun",
+            "-n",
+            "2",
+            "--oversubscribe",
+            "--bind-to",
+            "none",
+            "--mca",
+            "odls_base_sigkill_timeout",
+            "300",
+        ]
+        environment = {**ENVIRONMENT, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        out = self.folder / "run"
+        job = start_session(
+            [*command, SIGNVOTE, "train", *self.options(rounds=rounds, save_every=rounds, out=out), "--engine", "mpi"],
+            env=environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self.addCleanup(end_session, job)
+        wait_until(
+            "it has been tested", lambda: (out / "metrics.jsonl").exists() and metrics(out) or job.poll() is not None
+        )
+        job.send_signal(signal.SIGINT)
+        _, stderr = job.communicate(timeout=TIMEOUT)
+        if (out / "summary.json").exists():
+            raise Over("it was asked too late")
+        said = re.search(rf"saved after round \d+ of {rounds}; go on with: (.*)", stderr)
+        self.assertTrue(said, stderr)
+        self.assertEqual(shlex.split(said[1]), [*command, SIGNVOTE, "train", "--resume", str(out)])
+        result = run_session(["sh", "-c", said[1]], TIMEOUT, env=environment)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(summary(out)["rounds"], rounds)
 
 
 class CrashWindow(Job):

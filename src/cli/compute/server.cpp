@@ -34,6 +34,14 @@ int run_server(const ServerCommand& command) {
 
   const TrainConfig& config = command.config;
   TrainHooks hooks = logging_hooks();
+  if (const auto finished = finished_already(config)) {
+    if (!std::filesystem::exists(std::filesystem::path(config.out) / kServerFile)) {
+      fmt::print("{}\n{}run folder      {}\n", *finished, format_summary(read_summary(config.out)),
+                 config.out);
+      return 0;
+    }
+    hooks.warn(*finished + "; listens for ten seconds, because not every worker knows it yet");
+  }
   Tensorboard tensorboard(config);
   if (command.tensorboard) tensorboard.watch(hooks);
   Dataset dataset;

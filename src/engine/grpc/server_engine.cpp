@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "engine/grpc/allow_list.h"
 #include "engine/grpc/audit_log.h"
 #include "engine/grpc/vote_desk.h"
@@ -89,6 +90,7 @@ class ServerEngine : public Engine {
     desk_.emplace(about, box_, *journal_, allow_list_, owners_at_start_, metrics_, *audit_, options_.log);
     options_.listen.largest_message = most_message_bytes(tally_.size());
     options_.listen.workers = options_.tally.workers;
+    metrics_.set("signvote_round", static_cast<double>(tally_.rounds()));
     use_certificates();
     listen();
     nlohmann::json ports = {{"port", server_->port()}, {"pid", ::getpid()}};
@@ -96,7 +98,7 @@ class ServerEngine : public Engine {
       endpoint_.emplace(*options_.metrics_port, metrics_, [this] { return health_problem(); });
       ports["metrics_port"] = endpoint_->port();
     }
-    write_file_atomically(options_.folder / "server.json", ports.dump(2) + "\n");
+    write_file_atomically(options_.folder / kServerFile, ports.dump(2) + "\n");
     options_.log(fmt::format("listens on port {}{}; waits for {} of {} workers a round", server_->port(),
                              endpoint_ ? fmt::format(", metrics on 127.0.0.1:{}", endpoint_->port()) : "",
                              quorum(), options_.tally.workers));
@@ -154,17 +156,19 @@ class ServerEngine : public Engine {
   }
 
   /// Workers that are away have ten seconds to come and learn of the end. Those with a session have ten
-  /// minutes, because they may be computing or on a slow link.
+  /// minutes, because they may be computing or on a slow link. Once all know, server.json goes, and the next
+  /// start has nobody left to tell.
   void finish() override {
     desk_->finish();
     server_->wake();
-    desk_->wait_until_all_know(10);
+    const bool all_know = desk_->wait_until_all_know(10);
     const Clock::time_point start = Clock::now();
     bool said = false;
     while (!server_->wait_for_goodbyes(1) && !options_.stop_requested() && seconds_since(start) < 600)
       if (!std::exchange(said, true))
-        options_.log(
-            fmt::format("the run is finished; waits for {} workers to hear of it", server_->sessions()));
+        options_.log(fmt::format("the run is finished; waits for {} to hear of it",
+                                 counted(server_->sessions(), "worker")));
+    if (all_know && server_->sessions() == 0) fs::remove(options_.folder / kServerFile);
   }
 
   const Tally& tally() const override { return tally_; }
@@ -335,6 +339,8 @@ void declare_server_metrics(Metrics& metrics) {
   metrics.declare("signvote_seconds_total", Kind::counter, "Where the time goes, by phase");
   metrics.declare("signvote_test_accuracy", Kind::gauge, "Of the last test");
   metrics.declare("signvote_error_rate", Kind::gauge, "Mean estimated error rate of a worker's signs");
+  metrics.set("signvote_round", 0);
+  metrics.set("signvote_workers_connected", 0);
 }
 
 void add_phase_seconds(Metrics& metrics, const std::string& phase, double seconds) {

@@ -2,7 +2,7 @@
 // workers over TLS. It hosts no worker.
 //
 //   FOLDER/journal/     see journal.h
-//   FOLDER/server.json  the ports it listens on
+//   FOLDER/server.json  the ports it listens on; it goes when every worker knows that the run is finished
 //   FOLDER/audit.log    see audit_log.h
 //
 // A round is open until every worker has voted or abstained or, with a quorum, until that many have voted
@@ -26,6 +26,8 @@
 #include "report/metrics.h"
 
 namespace signvote {
+
+inline constexpr const char* kServerFile = "server.json";
 
 struct ServerEngineOptions {
   TallyOptions tally;  // of the whole model: begin is 0

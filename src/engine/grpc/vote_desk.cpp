@@ -591,9 +591,9 @@ void VoteDesk::finish() {
   finished_ = true;
 }
 
-void VoteDesk::wait_until_all_know(double seconds) {
+bool VoteDesk::wait_until_all_know(double seconds) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] {
+  return changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] {
     for (std::uint32_t m = 0; m < slots_.size(); ++m)
       if (!slots_[m].heard_finish && owns(slots_[m].owner, m)) return false;
     return true;

@@ -105,8 +105,8 @@ class VoteDesk : public Desk {
   /// everything.
   void finish();
   /// Waits until every worker that ever came, and is still allowed, knows of the end. Waits at most
-  /// `seconds` for those that are away.
-  void wait_until_all_know(double seconds);
+  /// `seconds` for those that are away; false if some never came.
+  bool wait_until_all_know(double seconds);
 
   /// Reads the allow-list again and sends away those that are no longer on it, or have another key there.
   /// Returns true if it changed.

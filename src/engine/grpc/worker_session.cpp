@@ -163,7 +163,7 @@ class WorkerSession::Impl {
     if (end.kind == Kind::refused || (!known_ && (end.kind == Kind::unproven || hang_ups_ == kMostHangUps)))
       throw EngineError(end.text);
     if (seconds_since(last_contact_) > options_.give_up_seconds)
-      throw EngineError(fmt::format("no server at {} for {:.0f} seconds: {}", options_.connect,
+      throw EngineError(fmt::format("no server at {} for {:.0f} s: {}", options_.connect,
                                     options_.give_up_seconds, end.text));
     if (std::exchange(last_problem_, end.text) != end.text) log(end.text + "; tries again");
     std::unique_lock lock(mutex_);
