@@ -7,6 +7,7 @@ import re
 import subprocess
 import tempfile
 import unittest
+import xml.etree.ElementTree
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 MANUAL = os.environ["MANUAL"]  # signvote-manual
@@ -73,6 +74,10 @@ class Pages(unittest.TestCase):
         for page in PAGES:
             for text, picture in re.findall(r"!\[(.*?)\]\((\S+)\)", prose(page)):
                 self.assertTrue(text, picture)
+        for picture in (SOURCE / "docs/pictures").iterdir():
+            names = {element.tag.rpartition("}")[2] for element in xml.etree.ElementTree.parse(picture).iter()}
+            self.assertLessEqual({"title", "desc"}, names, picture)
+            self.assertIn("prefers-color-scheme: dark", picture.read_text())
 
     def test_the_reference_is_what_the_program_says(self):
         committed = SOURCE / "docs/reference"
