@@ -40,7 +40,7 @@ int run_server(const ServerCommand& command) {
                  config.out);
       return 0;
     }
-    hooks.warn(*finished + "; listens for ten seconds, because not every worker knows it yet");
+    hooks.warn(*finished + "; listens for ten seconds, because some workers may not know it yet");
   }
   Tensorboard tensorboard(config);
   if (command.tensorboard) tensorboard.watch(hooks);

@@ -138,6 +138,7 @@ class ServerEngine : public Engine {
     metrics_.add("signvote_rounds_total");
     metrics_.set("signvote_round", static_cast<double>(tally_.rounds()));
     show_error_rates();
+    decided_ = true;
     outcome.verdict = &box_.verdict();
     return outcome;
   }
@@ -156,8 +157,9 @@ class ServerEngine : public Engine {
   }
 
   /// Workers that are away have ten seconds to come and learn of the end. Those with a session have ten
-  /// minutes, because they may be computing or on a slow link. Once all know, server.json goes, and the next
-  /// start has nobody left to tell.
+  /// minutes, because they may be computing or on a slow link. Once all know,
+  /// or a server that had only this to tell was here for ten seconds, server.json goes: nobody is left to
+  /// tell.
   void finish() override {
     desk_->finish();
     server_->wake();
@@ -168,7 +170,7 @@ class ServerEngine : public Engine {
       if (!std::exchange(said, true))
         options_.log(fmt::format("the run is finished; waits for {} to hear of it",
                                  counted(server_->sessions(), "worker")));
-    if (all_know && server_->sessions() == 0) fs::remove(options_.folder / kServerFile);
+    if ((all_know || !decided_) && server_->sessions() == 0) fs::remove(options_.folder / kServerFile);
   }
 
   const Tally& tally() const override { return tally_; }
@@ -311,6 +313,7 @@ class ServerEngine : public Engine {
   BallotBox box_;
   Traffic traffic_;
   std::vector<std::string> owners_at_start_;
+  bool decided_ = false;                 // a round, in this process
   std::optional<std::uint64_t> digest_;  // of the server's model before the open round, if it is compared
   std::atomic<Clock::time_point> last_look_ = Clock::now();  // of the last check in wait_for_ballots
   Clock::time_point last_certificates_ = Clock::now();
