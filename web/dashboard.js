@@ -222,6 +222,8 @@ function show_roll() {
   write("roll", [...parts, vote].filter((part) => part !== "").join(" · "));
 }
 
+const is_connected = (worker) => worker.state === "present" || worker.state === "late";
+
 /// Lists what became of workers. A screen reader hears this, and nothing else that changes by itself.
 function tell_changes(next) {
   if (!now || now.workers.length !== next.workers.length) return;
@@ -229,9 +231,8 @@ function tell_changes(next) {
   next.workers.forEach((worker, m) => {
     const before = now.workers[m];
     if (worker.state !== before.state && worker.state === "gone") lines.push(`${worker.name} is gone`);
-    if (worker.state !== before.state && worker.state === "late") lines.push(`${worker.name} is late`);
-    if (worker.state === "present" && before.state === "gone") lines.push(`${worker.name} is back`);
-    if (worker.state === "present" && before.state === "awaited") lines.push(`${worker.name} has come`);
+    if (is_connected(worker) && before.state === "gone") lines.push(`${worker.name} is back`);
+    if (is_connected(worker) && before.state === "awaited") lines.push(`${worker.name} has come`);
     if (worker.suspected && !before.suspected) lines.push(`${worker.name} is suspected`);
   });
   if (now.phase !== next.phase && next.phase === "finished") lines.push("the run has finished");

@@ -89,6 +89,8 @@ void DashboardState::add_past(const DashboardTest& past, double train_loss, doub
   numbers[1] = rounds_per_second;
   rows_.add(past.round, numbers);
   row_round_ = past.round;
+  sent_.thinned =
+      std::numeric_limits<std::uint64_t>::max();  // pages that came before this get the whole again
 }
 
 void DashboardState::add_round(DashboardRound round, Time now) {
