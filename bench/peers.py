@@ -101,20 +101,15 @@ def ddp_steps(quick):
 def ddp_training(quick):
     mbit = 10
     quick_flags = ["--steps", 6, "--test-every", 3]  # the last of two equal flags counts
-    best = {}
+    curves = {}
     with Lab(hosts=RANKS, mbit=mbit) as lab:
-        for repetition in range(1 if quick else 2):  # in turn
-            for method, flags in TRAINING.items():
-                if repetition > 0 and method in ("float", "fp16"):
-                    continue  # the line dominates them, whoever else wants the processor
-                flags = [*flags, "--test-every", 5, *(quick_flags if quick else []), *data_flags(quick)]
-                curve = run_ddp(lab, "train", method, *flags)["curve"]
-                if method not in best or curve[-1][1] < best[method][-1][1]:
-                    best[method] = curve
-    ours = best["signvote"]
+        for method, flags in TRAINING.items():
+            flags = [*flags, "--test-every", 5, *(quick_flags if quick else []), *data_flags(quick)]
+            curves[method] = run_ddp(lab, "train", method, *flags)["curve"]
+    ours = curves["signvote"]
     there = reached(ours) or ours[-1]
     rows = []
-    for method, curve in best.items():
+    for method, curve in curves.items():
         step, seconds, _ = reached(curve) or (None, None, None)
         rows.append(
             {

@@ -429,7 +429,7 @@ class Models(OwnCase):
         data = self.arrays()
         out = self.own("run", self.export(Dropout), data, rounds=2)
         other = self.export(Everything, "other.pt")
-        self.refuse(2, "train", "--resume", out, "--model", other, says="cannot be changed")
+        self.refuse(2, "train", "--resume", out, "--model", other, says="leave it out")
         (out / "network.pt").write_bytes(other.read_bytes())
         self.refuse(2, "train", "--resume", out, "--rounds", 4, says="not the model file of this run")
 

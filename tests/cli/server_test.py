@@ -529,6 +529,7 @@ class Journal(NetworkCase):
         for kind in ("base", "verdicts", "snapshot"):
             state = self.folder / kind
             shutil.copytree(finished_run(), state)
+            (state / "summary.json").unlink()  # as if it had been killed just before its end
             file = sorted((state / "journal").glob(f"{kind}-*"))[-1]
             content = bytearray(file.read_bytes())
             content[len(content) // 2] ^= 1
@@ -542,6 +543,7 @@ class Journal(NetworkCase):
     def test_a_server_does_not_begin_anew_where_its_snapshot_is_lost(self):
         state = self.folder / "state"
         shutil.copytree(finished_run(), state)
+        (state / "summary.json").unlink()  # as if it had been killed just before its end
         next((state / "journal").glob("snapshot-*")).unlink()
         before = contents(state)
         self.refuse(

@@ -149,7 +149,7 @@ class RunFolder(Case):
 
     def test_every_flag_is_a_key(self):
         shown = set(re.findall(r"^  --([a-z0-9-]+)", run("train", "--help").stdout, re.MULTILINE))
-        own = {"config", "resume"}
+        own = {"config", "resume", "dashboard", "dashboard-cert", "dashboard-key", "tensorboard"}  # change no run
         keys = {
             "dataset": "mnist",
             "data": str(mnist()),
