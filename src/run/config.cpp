@@ -534,33 +534,26 @@ TrainConfig load_run(const std::filesystem::path& folder) {
   return config;
 }
 
-void read_config(const std::filesystem::path& file, TrainConfig& config) {
-  const std::string model = std::exchange(config.model, "");
-  const std::string parameters = std::exchange(config.parameters, "");
-  parse_config(read_text_file(file), file.string(), config);
-  if (config.model.empty())
-    config.model = model;
-  else if (config.has_own_model())
-    config.model = (file.parent_path() / config.model).string();
-  if (config.parameters.empty())
-    config.parameters = parameters;
-  else
-    config.parameters = (file.parent_path() / config.parameters).string();
-}
+namespace {
 
-void parse_config(const std::string& text, const std::string& file, TrainConfig& config) {
+// A key of a settings file, and where it stands there.
+struct GivenKey {
+  GivenOption given;
+  std::string where;
+};
+
+std::vector<GivenKey> keys_of(const std::string& text, const std::string& file) {
   toml::table table;
   try {
     table = toml::parse(text, file);
   } catch (const toml::parse_error& error) {
     throw ConfigError(fmt::format("{}:{}: {}", file, error.source().begin.line, error.description()));
   }
-  std::vector<GivenOption> given;
-  std::vector<std::string> places;
+  std::vector<GivenKey> keys;
   for (const auto& [key, value] : table) {
     std::string name(key.str());
     std::ranges::replace(name, '-', '_');
-    const auto where = places.emplace_back(fmt::format("{}:{}", file, value.source().begin.line));
+    const auto where = fmt::format("{}:{}", file, value.source().begin.line);
     const auto& options = train_options();
     const auto option = std::ranges::find(options, name, &TrainOption::name);
     if (option == options.end()) {
@@ -573,17 +566,44 @@ void parse_config(const std::string& text, const std::string& file, TrainConfig&
     }
     if (!value.is_string() && !value.is_number())
       throw ConfigError(fmt::format("{}: {}: must be a number or a string", where, name));
-    given.emplace_back(&*option, toml_text(value));
+    keys.push_back({{&*option, toml_text(value)}, where});
   }
-  make_room(given, config);
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    const auto& [option, value] = given[i];
+  return keys;
+}
+
+void set(const std::vector<GivenKey>& keys, TrainConfig& config) {
+  for (const auto& [given, where] : keys) {
+    const auto& [option, value] = given;
     try {
       option->set(config, value);
     } catch (const ConfigError& error) {
-      throw ConfigError(fmt::format("{}: {}: {}", places[i], option->name, error.what()));
+      throw ConfigError(fmt::format("{}: {}: {}", where, option->name, error.what()));
     }
   }
+}
+
+}  // namespace
+
+void read_config(const std::filesystem::path& file, TrainConfig& config) {
+  const std::string model = std::exchange(config.model, "");
+  const std::string parameters = std::exchange(config.parameters, "");
+  const std::vector<GivenKey> keys = keys_of(read_text_file(file), file.string());
+  std::vector<GivenOption> given;
+  for (const GivenKey& key : keys) given.push_back(key.given);
+  make_room(given, config);
+  set(keys, config);
+  if (config.model.empty())
+    config.model = model;
+  else if (config.has_own_model())
+    config.model = (file.parent_path() / config.model).string();
+  if (config.parameters.empty())
+    config.parameters = parameters;
+  else
+    config.parameters = (file.parent_path() / config.parameters).string();
+}
+
+void parse_config(const std::string& text, const std::string& file, TrainConfig& config) {
+  set(keys_of(text, file), config);
 }
 
 std::string write_config(const TrainConfig& config) {

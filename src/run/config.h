@@ -110,10 +110,11 @@ void make_room(const std::vector<GivenOption>& given, TrainConfig& config);
 /// "--initial-rounds" for the option "initial_rounds".
 std::string flag(const std::string& option);
 
-/// Applies the keys of a TOML file, or of a TOML text that errors call `file`. A relative path of a model
-/// or parameters file starts from the folder of the TOML file. Throws ConfigError with file and line for a
+/// Applies the keys of a TOML file to what is there, as make_room says. A relative path of a model or
+/// parameters file starts from the folder of the TOML file. Throws ConfigError with file and line for a
 /// syntax error, an unknown key (with the nearest right one) or a value that makes no sense.
 void read_config(const std::filesystem::path& file, TrainConfig& config);
+/// Sets the keys of a TOML text, which errors call `file`, and leaves all else as it is.
 void parse_config(const std::string& text, const std::string& file, TrainConfig& config);
 
 /// The text of config.toml: everything needed to repeat the run. REQUIRES: config is resolved.

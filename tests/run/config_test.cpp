@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "base/files.h"
 #include "signvote/error.h"
+#include "temporary_folder.h"
 
 namespace signvote {
 namespace {
@@ -61,21 +63,29 @@ TEST(Config, a_server_does_not_tell_workers_its_paths) {
 }
 
 TEST(Config, what_is_given_replaces_what_was_known_of_it) {
+  const TemporaryFolder folder;
   TrainConfig config;
-  parse_config("dataset = '/'\nmodel = 'a.pt'\nmodel_file_sha256 = 'x'\nbatches = '3x4'", "first", config);
+  const auto read = [&](const std::string& text) {
+    write_file_atomically(folder.path() / "settings.toml", text);
+    read_config(folder.path() / "settings.toml", config);
+  };
+  read("dataset = '/'\nmodel = 'a.pt'\nmodel_file_sha256 = 'x'\nbatches = '3x4'");
   config.data = "/somewhere";
   config.workers = 3;
   config.initial_rounds = 7;
-  parse_config("dataset = '/'\nmodel = 'b.pt'\nworkers = 2\nmethod = 'mv'", "second", config);
+  read("dataset = '/'\nmodel = 'b.pt'\nworkers = 2\nmethod = 'mv'");
   EXPECT_EQ(config.data, "");
   EXPECT_EQ(config.model_file_sha256, "");
   EXPECT_EQ(config.batches, "");
   EXPECT_EQ(config.workers, 2);
   EXPECT_FALSE(config.initial_rounds);
   // Together they do not replace each other.
-  parse_config("data = 'd'\ndataset = '/'\nmodel = 'c.pt'\nmodel_file_sha256 = 'y'", "third", config);
+  read("data = 'd'\ndataset = '/'\nmodel = 'c.pt'\nmodel_file_sha256 = 'y'\ninitial_rounds = 7");
   EXPECT_EQ(config.data, "d");
   EXPECT_EQ(config.model_file_sha256, "y");
+  // The settings of a row or method of a table replace nothing that was given for all of them.
+  parse_config("method = 'it'", "method it", config);
+  EXPECT_EQ(config.initial_rounds, 7);
 }
 
 TEST(Config, batches) {
