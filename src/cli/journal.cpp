@@ -86,9 +86,12 @@ void add_journal(CLI::App& app, const Computing& computing, Action& action) {
       "  signvote journal runs/elastic model --round 120 --out model-120.pt\n"
       "  signvote journal runs/elastic backup --out elastic.tar\n"
       "  signvote journal elastic.tar restore --out runs/again");
+  // Not required as CLI11 means it, which would take a subcommand that stands first for the folder.
   journal->add_option("folder", flags->state, "The server's --state; a backup to restore from")
-      ->required()
       ->type_name("DIR");
+  journal->final_callback([flags] {
+    if (flags->state.empty()) throw CLI::RequiredError("folder");
+  });
   CLI::App* verify_command = journal->add_subcommand(
       "verify", "Check every byte, and decide again every round whose ballots are there");
   verify_command->callback([=, &action] { action = [flags] { return verify(*flags); }; });
