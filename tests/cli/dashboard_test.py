@@ -201,8 +201,7 @@ class DashboardTest(Case):
         # Each picture has its numbers behind it.
         for figure in ("accuracy", "loss", "weights", "map"):
             browser.get(f"document.querySelector('#{figure}-figure summary').click()")
-            rows = f"document.querySelectorAll('#{figure}-figure tbody tr').length"
-            self.assertGreater(browser.wait(f"a table of {figure}", rows), 1)
+            browser.wait(f"a table of {figure}", f"document.querySelectorAll('#{figure}-figure tbody tr').length > 1")
         # That of the tests goes back to before this program.
         oldest = "document.querySelector('#accuracy-figure tbody tr:last-child td').textContent"
         self.assertEqual(browser.get(oldest), "2")
