@@ -267,6 +267,8 @@ class PythonWorker(Case):
         self.assertEqual(summary(server.state)["absences"], 3)
 
     def test_ctrl_c_ends_a_wait_for_others(self):
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background ignores it
+        self.addCleanup(signal.signal, signal.SIGINT, before)
         numpy.save(self.folder / "first.npy", numpy.zeros(4, dtype="float32"))
         settings = write_toml(self.folder / "run.toml", {"workers": 2, "rounds": 3, "method": "mv"})
         server = self.served(settings, None, "--parameters", self.folder / "first.npy")
