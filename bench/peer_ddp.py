@@ -64,7 +64,7 @@ class Rank:
         self.tests = samples(options.data, "t10k")
         torch.manual_seed(options.seed)
         if options.method == "powersgd":
-            # One bucket: on Gloo the hook sends several in another order on each rank, and all wait for ever.
+            # One bucket: with several on Gloo all ranks wait for ever, probably because they send in different orders.
             dist._DEFAULT_FIRST_BUCKET_BYTES = 1 << 30
         self.model = DistributedDataParallel(make_net(options.small))
         set_hook(self.model, options.method, options.plain_steps)
