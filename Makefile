@@ -1,7 +1,7 @@
 # The front door. Every target does its own set-up, so each works on a fresh machine.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-all stress bench build everything setup mnist clean
+.PHONY: help demo test test-all stress bench build deb docs everything setup mnist clean
 
 JOBS ?= $(shell nproc)
 
@@ -18,12 +18,15 @@ help:
 	@echo '  make demo      train mode 4 on MNIST by majority, IT-signSGD and our defaults; draw the accuracy'
 	@echo '  make test      all tests, those of the library under sanitizers, and a minute of fuzzing'
 	@echo '  make test-all  the same; then long chaos (over 50 kills), ten minutes of attacks, a model of 10^8'
-	@echo '                 parameters, the whole program under the address sanitizer, the Python wheel with'
-	@echo '                 the newest PyTorch, and make test on a bare Debian (as root)'
+	@echo '                 parameters, the whole program under the address sanitizer, the Debian packages, the'
+	@echo '                 wheel with the newest PyTorch, event files in the newest TensorBoard, and make test'
+	@echo '                 on a bare Debian (as root)'
 	@echo '  make stress    every test 20 times beside six busy loops, and a report: hours; a part of it with'
 	@echo '                 STRESS_TESTS=REGEX, STRESS_REPEAT=N, STRESS_BUSY=N or STRESS_JOBS=N before it'
 	@echo '  make bench     every kernel against its limit, rounds against PyTorch and NumPy; BENCH=--help'
 	@echo '  make build     build/signvote, the program'
+	@echo '  make deb       Debian packages in build/packages: signvote, libsignvote-dev, python3-signvote'
+	@echo '  make docs      docs/reference, from the program'
 	@echo '  make setup     install the missing packages of packages.txt, of all its groups'
 	@echo '  make clean     delete what was built; runs and data sets stay'
 	@echo
@@ -44,7 +47,10 @@ test: everything mnist
 test-all: test
 	SIGNVOTE_CHAOS=long ctest --preset release --no-tests=error -R 'cli/chaos|cli/attacks|engine/desk$$'
 	$(call check,dev,build-dev)
+	$(MAKE) deb
+	tests/clean_root.sh tests/package/try_packages.sh build/packages/*.deb || test $$? = 77
 	scripts/test_wheel || test $$? = 77  # the code of a test that was skipped
+	scripts/test_tensorboard || test $$? = 77
 	tests/clean_root.sh || test $$? = 77
 	@tests/skipped.py build build-dev
 
@@ -67,6 +73,15 @@ everything: build
 	@scripts/setup test
 	cmake --preset release -DSIGNVOTE_TESTS=ON
 	cmake --build build --parallel $(JOBS)
+
+deb: build
+	@scripts/setup deb
+	cmake --preset release
+	cmake --build build --parallel $(JOBS) --target signvote signvote_python signvote_python_worker
+	cd build && cpack
+
+docs: build
+	build/signvote-manual reference docs/reference
 
 setup:
 	@scripts/setup

@@ -92,7 +92,7 @@ class Computing {
     tally_.decide(votes, slice_);
     Traffic traffic;
     mpi::encode_slice(slice_, slices_[rank_]);
-    mpi::encode_verdict(id, slices_[rank_], {}, traffic, sent_);
+    mpi::encode_verdict(id, slices_[rank_], {}, ranks_ - 1, traffic, sent_);
     for (std::uint32_t r = 0; r < ranks_; ++r)
       if (!mpi::decode_verdict(sent_, id, own_, verdict_, {}, traffic, problem)) throw EngineError(problem);
   }
@@ -140,10 +140,7 @@ void vote(const MpiSession& session, std::size_t size, std::size_t rounds) {
   const Traffic before = engine.traffic();
   engine.receive_verdict(false);
   const Traffic after = engine.traffic();
-  // A verdict's bytes are counted once, though they go to all other ranks.
-  const double payload = static_cast<double>(after.ballot_bytes - before.ballot_bytes +
-                                             (ranks - 1) * (after.verdict_bytes - before.verdict_bytes)) /
-                         ranks;
+  const double payload = static_cast<double>(after.rank_bytes - before.rank_bytes) / ranks;
   if (!engine.leads()) return;
   fmt::print(
       R"({{"bench":"mpi_round","mode":"vote","ranks":{},"size":{},"rounds":{},"best_seconds":{:.6f},)"

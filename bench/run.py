@@ -2,7 +2,8 @@
 """Measures signvote side by side with its limits and its rivals: `make bench`.
 
 Prints tables and the goals, writes bench/results/<date>-<commit>.json, and shows what moved against
-bench/results/baseline.json. Sections: kernels, server, training, growth, engines, server64, sessions, python.
+bench/results/baseline.json. Sections: kernels, server, training, growth, engines, server64, sessions, python,
+peers.
 Everything that is compared runs in turn in this one run, and the best of several repetitions counts: times are of
 this machine and this hour, ratios are what lasts.
 """
@@ -20,6 +21,7 @@ import time
 from pathlib import Path
 
 from engines import engine_goals, engines
+from peers import peer_goals, peers
 from python_tally import python
 from server_load import server64, sessions
 
@@ -222,7 +224,7 @@ def goals(rows):
         ),
         ("peak of memory over what is needed, worst mode", [r["peak_over_needed"] for r in mnist], 1.2, False),
     ]
-    wanted += engine_goals(rows)
+    wanted += engine_goals(rows) + peer_goals(rows)
     from_python = [r["ratio"] for r in rows if r["bench"] == "python_tally" and r["size"] == 582_026]
     wanted += [("the tally from Python, N = 582,026, over the tally from C++", from_python, 1.1, False)]
     table = []
@@ -273,24 +275,14 @@ def compare(rows, baseline_file):
         print("  nothing")
 
 
-def roofline(rows, file):
-    """Every kernel's bytes per second beside the machine's, counters and ballots coming from memory."""
-    chosen = [
-        r
-        for r in rows
-        if r["bench"] == "kernels"
-        and r["workers"] == 15
-        and r["caches"] == "cold"
-        and r["size"] in (582_026, 8_000_000)
-    ]
-    lines = [
-        f"\"{r['name'].replace('_', ' ')}\\nN = {r['size'] / 1e6:.2g}·10⁶\" {1e-9 * r['bytes'] / r['seconds']} "
-        f"{1e-9 * r['stream_bytes'] / r['stream_seconds']}"
-        for r in sorted(chosen, key=lambda r: r["size"])
-    ]
+def kernels_figure(rows, file):
+    """Every kernel's bytes per second beside those of a plain stream, counters and ballots coming from memory."""
+    chosen = [r for r in rows if r["bench"] == "kernels" and r["workers"] == 15 and r["caches"] == "cold"]
+    sizes = sorted({r["size"] for r in chosen} & {582_026, 8_000_000})
     script = f"""
-set terminal pngcairo size 1500,560 font 'DejaVu Sans,11'
+set terminal pngcairo size 1200,{120 + 380 * len(sizes)} font 'DejaVu Sans,13'
 set output '{file}'
+set multiplot layout {len(sizes)},1 margins 0.08,0.98,0.06,0.87 spacing 0,0.12
 set style data histogram
 set style histogram clustered gap 1
 set style fill solid 0.9 noborder
@@ -298,15 +290,25 @@ set boxwidth 0.9
 set grid ytics lc rgb '#dddddd'
 set border 3
 set tics nomirror
+set xtics scale 0
+set ytics 10
 set yrange [0:*]
-set ylabel 'GB/s read and written, {THREADS} threads'
-set title 'Each kernel beside a plain stream over the same memory (M = 15, caches cold)'
-set key top left
-set bmargin 3.5
-$data << EOD
-{chr(10).join(lines)}
-EOD
-plot $data using 2:xtic(1) title 'kernel' lc rgb '#1f77b4', '' using 3 title 'the machine' lc rgb '#bbbbbb'
+set ylabel 'GB/s read and written'
+set label 1 'Kernels beside a plain stream over the same memory: {THREADS} threads, M = 15, caches cold' \\
+  at screen 0.53,0.975 center font ',15'
+set key at screen 0.53,0.945 center horizontal reverse Left
+"""
+    for size in sizes:
+        script += f"$data_{size} << EOD\n"
+        for r in chosen:
+            if r["size"] == size:
+                speeds = [1e-9 * r[f"{what}bytes"] / r[f"{what}seconds"] for what in ("", "stream_")]
+                script += f"\"{r['name'].replace('_', ' ')}\" {speeds[0]} {speeds[1]}\n"
+        script += f"""EOD
+set title 'N = {size:,}' offset 0,-0.5
+plot $data_{size} using 2:xtic(1) title 'kernel' lc rgb '#0072B2', '' using 3 title 'plain stream' lc rgb '#bbbbbb'
+unset key
+unset label
 """
     subprocess.run(["gnuplot"], input=script, text=True, check=True)
 
@@ -331,6 +333,7 @@ def main():
         "server64": server64,
         "sessions": sessions,
         "python": python,
+        "peers": peers,
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sections", nargs="*", choices=[*sections, []], help="which to run (all)")
@@ -353,7 +356,7 @@ def main():
         arguments = (options.quick, options.cifar) if name == "training" else (options.quick,)
         rows += sections[name](*arguments)
     if options.figure:
-        roofline(rows, options.figure)
+        kernels_figure(rows, options.figure)
     print("\nGoals")
     rows += goals(rows)
     compare(rows, options.baseline)

@@ -65,12 +65,12 @@ def cpu_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def certificates(folder, first, end):
+def certificates(folder, first, end, host="127.0.0.1"):
     """Those of worker-FIRST to worker-(END - 1), and of an authority and a server if there are none."""
     names = [word for m in range(first, end) for word in ("--name", f"worker-{m}")]
     commands = [["worker", folder, *names]]
     if not folder.exists():
-        commands = [["new-ca", folder], ["server", folder, "--host", "127.0.0.1"], *commands]
+        commands = [["new-ca", folder], ["server", folder, "--host", host], *commands]
     for arguments in commands:
         subprocess.run([SIGNVOTE, "certs", *map(str, arguments)], check=True, capture_output=True)
     return folder

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <exception>
 #include <fstream>
@@ -94,6 +95,16 @@ class Worker {
     event_ = Event::stepped;
     const Unlocked unlocked;
     session_.abstain();
+  }
+
+  void report(std::optional<double> accuracy, std::optional<double> loss) {
+    check_asked();
+    if (!accuracy && !loss) throw py::value_error("there is nothing to report: give an accuracy or a loss");
+    if (accuracy && !(*accuracy >= 0 && *accuracy <= 1))
+      throw py::value_error(fmt::format("accuracy is {}; it must be from 0 to 1", *accuracy));
+    if (loss && !std::isfinite(*loss))
+      throw py::value_error(fmt::format("loss is {}; it must be a finite number", *loss));
+    session_.report(accuracy, loss);
   }
 
   void stop() {
@@ -245,6 +256,13 @@ want this worker or was away for `give_up` seconds. `log` is called with one lin
           "their losses. A gradient with a NaN or an infinity abstains.")
       .def("abstain", &Worker::abstain,
            "Answers the open round without a usable gradient, as does a body of the loop that does not vote.")
+      .def("report", &Worker::report, py::kw_only(), py::arg("accuracy") = py::none(),
+           py::arg("loss") = py::none(),
+           "Before the vote: tells how good the model of this round is by a test of your own. The server "
+           "writes "
+           "it\n"
+           "down with this worker's name. Only for a server of parameters alone, which can test nothing "
+           "itself.")
       .def("stop", &Worker::stop, "Ends the session, from any thread: the loop ends, as do all later calls.")
       .def("__iter__", [](py::object self) { return self; })
       .def("__next__", &Worker::next)

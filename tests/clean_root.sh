@@ -2,7 +2,8 @@
 # What a newcomer types, on a bare Debian: debootstrap's smallest, with make and git, in a folder, and a clone of this
 # repository in it. A machine that has everything cannot tell that packages.txt lacks something; this can.
 #
-#   tests/clean_root.sh [COMMAND]    as root; the command is typed in the clone [make test]
+#   tests/clean_root.sh [COMMAND [FILE...]]    as root; the command is typed in the clone [make test], and finds the
+#                                              files in /root
 #
 # The folder is kept if it fails, and removed if not. It takes 8 GB. The clone has this repository's path and uses this
 # machine's ccache, which compares compilers and all that they read: nothing of it is taken if the two differ.
@@ -18,9 +19,10 @@ fi
 
 repository=$(cd "$(dirname "$0")/.." && pwd)
 root=$(mktemp -d "${TMPDIR:-/tmp}/signvote_clean_root.XXXXXX")
+chmod 755 "$root"  # as any other /, for users who are not root
 # In a mount namespace of its own, so that nothing stays mounted, whatever happens.
-unshare --mount --propagation private -- bash -euo pipefail -s "$root" "$repository" "${1:-make test}" <<'INSIDE'
-root=$1 repository=$2 command=$3
+unshare --mount --propagation private -- bash -euo pipefail -s "$root" "$repository" "${1:-make test}" "${@:2}" <<'INSIDE'
+root=$1 repository=$2 command=$3 files=("${@:4}")
 debootstrap --variant=minbase --include=make,git,ca-certificates bookworm "$root" >"$root.log" 2>&1 || {
   tail -5 "$root.log" >&2
   exit 1
@@ -34,6 +36,7 @@ if [[ -d /usr/local/share/ca-certificates ]]; then
 fi
 cp /etc/resolv.conf /etc/hosts "$root/etc/"
 git clone -q "$repository" "$root$repository"
+if ((${#files[@]})); then cp "${files[@]}" "$root/root/"; fi
 mount --bind "$root" "$root"  # else its / is not a mount, which some tests make private
 mount -t proc proc "$root/proc"
 mount --rbind /sys "$root/sys"

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -79,6 +80,11 @@ class WorkerSession {
   /// session was joined again, if the round is still open then: next() asks for it.
   void vote(SignView ballot, std::uint32_t samples, double loss);
   void abstain();
+
+  /// Before one of these: tells a server that knows no network, and so cannot test the model, how good it was
+  /// in this worker's own test. Goes with the answer. The server writes it down with the worker's name.
+  /// REQUIRES: an accuracy from 0 to 1, a finite loss, at least one of them.
+  void report(std::optional<double> accuracy, std::optional<double> loss);
 
   /// From any thread, but not from a signal handler: makes the call that waits, and all later ones, return.
   void stop();

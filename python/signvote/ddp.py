@@ -17,6 +17,7 @@ follow each other, in the same order on all ranks.
 
 import concurrent.futures
 import pickle
+import struct
 from typing import Any, Dict, List, Optional, Tuple
 
 import numpy
@@ -27,6 +28,8 @@ from torch.nn.parallel import DistributedDataParallel
 from ._core import DataError, MessageHeader, SignVector, Tally, decode, encode, pack, step
 
 WORD = 64  # coordinates in a word of a SignVector
+FRAME = struct.Struct("<Q?")  # before each message: its length, and whether its sender has more than rooms hold
+NO_SUMS = numpy.zeros(0, "int64")
 
 Planes = Tuple[numpy.ndarray, numpy.ndarray]  # `present` and `negative`
 
@@ -108,7 +111,9 @@ class Vote:
         """What was learnt, of all parameters, and each rank's momentum: for each rank and coordinate 2 bytes (none
         for mv and agree), and 4 of momentum. All ranks must call this."""
         mine = {name: (shard.tally.snapshot(), shard.momentum) for name, shard in self._shards.items()}
-        parts = [pickle.loads(part) for part in self._on_thread(self._exchange, [pickle.dumps(mine)] * self._ranks)]
+        rooms = _Rooms([0] * self._ranks, [0] * self._ranks)
+        parts = self._on_thread(self._exchange, [pickle.dumps(mine)] * self._ranks, rooms)
+        parts = [pickle.loads(part) for part in parts]
         return {
             "steps": self.steps,
             "absences": list(self.absences),
@@ -181,27 +186,26 @@ class Vote:
     def _vote(self, gradient: torch.Tensor, shards: Tuple["_Shard", ...], ends_step: bool) -> torch.Tensor:
         layout = self._layouts.get(shards)
         if layout is None:
-            layout = self._layouts[shards] = _Layout(shards, self._ranks)
-        received = self._exchange(self._ballots(gradient, layout))
-        verdict = encode(self._header("verdict", layout.size_of(self._rank)), self._decide(received, layout))
+            layout = self._layouts[shards] = _Layout(shards, self._ranks, self._rank)
+        received = self._exchange(self._ballots(gradient, layout), layout.ballot_rooms)
+        message = encode(self._header("verdict", layout.size_of(self._rank)), self._decide(received, layout))
+        # After the step's last bucket also what a method learns over the whole model, which all tallies are told.
+        sums = numpy.sum([shard.tally.pooled() for shard in self._shards.values()], axis=0) if ends_step else NO_SUMS
+        parts = self._exchange([message + sums.tobytes()] * self._ranks, layout.verdict_rooms)
         verdicts = [
-            decode(message, self._header("verdict", layout.size_of(rank)))
-            for rank, message in enumerate(self._exchange([verdict] * self._ranks))
+            decode(part[: len(part) - sums.nbytes], self._header("verdict", layout.size_of(rank)))
+            for rank, part in enumerate(parts)
         ]
         self._votes += 1
         if ends_step:
-            self._end_step()
+            self._end_step([numpy.frombuffer(part[len(part) - sums.nbytes :], sums.dtype) for part in parts])
         return self._signs(gradient, verdicts, layout)
 
-    def _end_step(self) -> None:
-        # What a method learns over the whole model, all tallies are told after the step's last bucket.
-        tallies = [shard.tally for shard in self._shards.values()]
-        sums = torch.from_numpy(sum(tally.pooled() for tally in tallies)).to(self._device) if tallies else None
-        if sums is not None and len(sums) > 0:
-            torch.distributed.all_reduce(sums, group=self._group)
-            self.bytes_sent += sums.numel() * sums.element_size() * (self._ranks - 1)
-            for tally in tallies:
-                tally.set_pooled(sums.cpu().numpy())
+    def _end_step(self, sums: List[numpy.ndarray]) -> None:
+        total = numpy.sum(sums, axis=0)
+        if len(total) > 0:
+            for shard in self._shards.values():
+                shard.tally.set_pooled(total)
         self.steps += 1
 
     def _header(self, kind: str, size: int, worker: int = 0) -> MessageHeader:
@@ -268,18 +272,49 @@ class Vote:
             step(values, _sign_vector(len(values), (present[words], negative[words])), -1.0)  # 0 - (-1) * U
         return signs
 
-    def _exchange(self, messages: List[bytes]) -> List[bytes]:
-        """Sends messages[r] to rank r, and returns what each rank has sent to this one."""
-        lengths = torch.tensor([len(message) for message in messages], device=self._device)
-        coming = torch.empty_like(lengths)
-        torch.distributed.all_to_all_single(coming, lengths, group=self._group)
-        splits = coming.tolist()
-        sent = torch.from_numpy(numpy.frombuffer(bytearray().join(messages), "uint8")).to(self._device)
-        received = torch.empty(sum(splits), dtype=torch.uint8, device=self._device)
-        torch.distributed.all_to_all_single(received, sent, splits, lengths.tolist(), group=self._group)
-        others = self._ranks - 1
-        self.bytes_sent += len(sent) - len(messages[self._rank]) + others * lengths.element_size()
-        return [part.tobytes() for part in numpy.split(received.cpu().numpy(), numpy.cumsum(splits)[:-1])]
+    def _exchange(self, messages: List[bytes], rooms: "_Rooms") -> List[bytes]:
+        """Sends messages[r] to rank r, and returns what each rank has sent to this one.
+
+        It is one collective as a rule, because each waits for the slowest rank and for the line there and back. So
+        each message has a room, whose size both sides know beforehand. What is too long for its room follows in a
+        second one: the ranks tell each other whether there is any.
+        """
+        follows = any(len(message) > room for message, room in zip(messages, rooms.sent))
+        slots = [
+            FRAME.pack(len(message), follows) + message[:room].ljust(room, b"\0")
+            for message, room in zip(messages, rooms.sent)
+        ]
+        coming = self._all_to_all(slots, [FRAME.size + room for room in rooms.coming])
+        frames = [FRAME.unpack_from(slot) for slot in coming]
+        received = [slot[FRAME.size : FRAME.size + length] for slot, (length, _) in zip(coming, frames)]
+        if any(follows for _, follows in frames):
+            tails = [message[room:] for message, room in zip(messages, rooms.sent)]
+            lengths = [max(0, length - room) for (length, _), room in zip(frames, rooms.coming)]
+            received = [head + tail for head, tail in zip(received, self._all_to_all(tails, lengths))]
+        rooms.fit([len(message) for message in messages], [len(message) for message in received])
+        return received
+
+    def _all_to_all(self, parts: List[bytes], lengths: List[int]) -> List[bytes]:
+        """Sends parts[r] to rank r, and returns the lengths[r] bytes that rank r has sent to this one."""
+        sent = torch.from_numpy(numpy.frombuffer(bytearray().join(parts), "uint8")).to(self._device)
+        received = torch.empty(sum(lengths), dtype=torch.uint8, device=self._device)
+        splits = [len(part) for part in parts]
+        torch.distributed.all_to_all_single(received, sent, lengths, splits, group=self._group)
+        self.bytes_sent += len(sent) - splits[self._rank]
+        return [part.tobytes() for part in numpy.split(received.cpu().numpy(), numpy.cumsum(lengths)[:-1])]
+
+
+class _Rooms:
+    """How many bytes are set aside for the messages to and from each rank: a little more than the longest of late
+    took, because one is much like the next."""
+
+    def __init__(self, sent: List[int], coming: List[int]) -> None:
+        self.sent, self.coming = [0] * len(sent), [0] * len(coming)
+        self.fit(sent, coming)
+
+    def fit(self, sent: List[int], coming: List[int]) -> None:
+        for rooms, lengths in ((self.sent, sent), (self.coming, coming)):
+            rooms[:] = [max(length + length // 64 + 32, room - room // 32) for length, room in zip(lengths, rooms)]
 
 
 class _Shard:
@@ -305,7 +340,7 @@ class _Layout:
     """Where the words of a bucket are: in the buffer's order, parameter by parameter, each beginning a word; and as
     they are sent, rank by rank, for each its parts of these parameters."""
 
-    def __init__(self, shards: Tuple[_Shard, ...], ranks: int) -> None:
+    def __init__(self, shards: Tuple[_Shard, ...], ranks: int, own: int) -> None:
         self.shards = shards
         self.sizes = [shard.size for shard in shards]
         begins = numpy.cumsum([0] + [_words(size) for size in self.sizes])
@@ -318,6 +353,10 @@ class _Layout:
             ]
         )
         self._edges = numpy.cumsum([0] + [sum(shard.words_of(rank) for shard in shards) for rank in range(ranks)])
+        # As for a message of a bit for each coordinate.
+        expected = [self.size_of(rank) // 8 for rank in range(ranks)]
+        self.ballot_rooms = _Rooms(expected, [expected[own]] * ranks)
+        self.verdict_rooms = _Rooms([expected[own]] * ranks, expected)
 
     def words_of(self, rank: int) -> slice:
         return slice(self._edges[rank], self._edges[rank + 1])

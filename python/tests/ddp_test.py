@@ -115,6 +115,9 @@ def train(rank, steps, setup):
         gradient_as_bucket_view=setup.get("view", False),
     )
     vote = signvote.ddp.register(model, **setup["options"])
+    collectives = []
+    all_to_all = vote._all_to_all
+    vote._all_to_all = lambda *arguments: collectives.append(arguments) or all_to_all(*arguments)
     if "state" in setup:
         vote.load_state_dict(torch.load(io.BytesIO(setup["state"])))
     weights = [p for name, p in net.named_parameters() if "weight" in name]
@@ -140,6 +143,7 @@ def train(rank, steps, setup):
         before = flat(net.parameters())
         optimizer.step()
         records.append((gradient, verdict, before, flat(net.parameters())))
+    used = len(collectives)
     state = io.BytesIO()
     torch.save(vote.state_dict(), state)
     return {
@@ -149,6 +153,7 @@ def train(rank, steps, setup):
         "steps": vote.steps,
         "absences": vote.absences,
         "buckets": vote._votes,
+        "collectives": used,
     }
 
 
@@ -242,6 +247,14 @@ class Ranks(unittest.TestCase):
         results, _ = self.compare(absent=[(3, 1), (0, 4), (3, 4)])
         self.assertEqual([result["absences"] for result in results], [[1, 0, 0, 2]] * 4)
 
+    def test_what_is_too_long_for_its_room_follows(self):
+        results, _ = self.compare(steps=8)
+        for result in results:
+            self.assertGreater(
+                result["collectives"], 2 * result["buckets"]
+            )  # the first messages are, in so small a net
+            self.assertLess(result["collectives"], 4 * result["buckets"])
+
     def test_a_run_goes_on_from_its_state(self):
         options = {"method": "it", "initial_rounds": 3}
         whole = run_ranks(4, train, range(8), {"options": options})
@@ -323,7 +336,7 @@ def problem_of(rank, what):
                 initial_rounds=3 if what == "options" else 2,
             )
             if what == "thread":
-                vote._exchange = lambda messages: [b"nonsense"] * len(messages)
+                vote._exchange = lambda messages, rooms: [b"nonsense"] * len(messages)
                 model(torch.ones(1, 2)).sum().backward()
             vote.load_state_dict(other.state_dict())
     except (ValueError, RuntimeError, signvote.Error) as error:

@@ -20,6 +20,16 @@ std::string one_line(std::string_view text, std::size_t limit) {
   return line;
 }
 
+std::string as_file_name(const std::string& text) {
+  std::string name;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == ' ') continue;
+    name += std::isalnum(byte) != 0 || c == '.' || c == '_' ? c : '-';
+  }
+  return name;
+}
+
 std::string describe_current_exception() {
   try {
     throw;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,14 @@ inline std::string without_controls(std::string text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
   return text;
 }
+
+/// "1 round", "2 rounds".
+inline std::string counted(std::uint64_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+/// `text` as a part of a file name: "flip:6" is "flip-6", "mode 4" is "mode4".
+std::string as_file_name(const std::string& text);
 
 /// Describes the current exception in one line without control characters. REQUIRES: a std::exception is
 /// being handled.

@@ -24,6 +24,8 @@ void add_server(CLI::App& app, const Computing& computing, Action& action);
 void add_worker(CLI::App& app, const Computing& computing, Action& action);
 void add_journal(CLI::App& app, const Computing& computing, Action& action);
 void add_inspect(CLI::App& app, const Computing& computing, Action& action);
+void add_report(CLI::App& app, Action& action);
 void add_certs(CLI::App& app, Action& action);
+void add_completion(CLI::App& app, Action& action);
 
 }  // namespace signvote::cli

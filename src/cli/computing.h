@@ -20,6 +20,7 @@ struct TrainCommand {
   TrainConfig config;
   bool resume = false;  // the run in config.out
   std::optional<DashboardOptions> dashboard;
+  bool tensorboard = false;
 };
 
 /// signvote reproduce figure1
@@ -57,6 +58,7 @@ struct ServerCommand {
   std::uint64_t keep = UINT64_MAX;  // verdicts
   std::optional<int> metrics_port;  // 0: any
   std::optional<DashboardOptions> dashboard;
+  bool tensorboard = false;
 };
 
 struct WorkerCommand {

@@ -31,7 +31,8 @@ void add_data(CLI::App& app, Action& action) {
   fetch->footer("Examples:\n  signvote data fetch mnist\n  signvote data fetch cifar10 --from ~/Downloads");
   fetch->add_option("name", options->name, fmt::format("{}", fmt::join(kDatasetNames, " or ")))
       ->required()
-      ->check(CLI::IsMember(std::vector<std::string>(kDatasetNames.begin(), kDatasetNames.end())))
+      ->check(CLI::IsMember(std::vector<std::string>(kDatasetNames.begin(), kDatasetNames.end()),
+                            CLI::ignore_case))
       ->type_name("");
   fetch->add_option("--from", options->from, "Take the files from this folder instead of the network")
       ->type_name("DIR");

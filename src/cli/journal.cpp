@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/values.h"
 #include "run/audit.h"
@@ -35,9 +36,10 @@ struct JournalFlags {
 int show(const fs::path& of, const Audit& audit) {
   for (const std::string& line : audit.remarks) fmt::print("{}\n", line);
   fmt::print(
-      "{}: {} rounds; verdicts of rounds {} to {} are whole, {} decided again to the same verdict\nmodel "
+      "{}: {}; verdicts of rounds {} to {} are whole, {} decided again to the same verdict\nmodel "
       "sha256    {}\n",
-      of.string(), audit.rounds, audit.oldest + 1, audit.rounds, audit.decided, audit.model_sha256);
+      of.string(), counted(audit.rounds, "round"), audit.oldest + 1, audit.rounds, audit.decided,
+      audit.model_sha256);
   return 0;
 }
 
@@ -67,8 +69,8 @@ int list(const JournalFlags& flags) {
   fmt::print("{:<10}{:>10}{:>10}{:>14}  {}\n", "kind", "from", "to", "bytes", "file");
   for (const Journal::File& file : journal.files())
     fmt::print("{:<10}{:>10}{:>10}{:>14}  {}\n", file.kind, file.first, file.last, file.bytes, file.name);
-  fmt::print("{} rounds; models of rounds {} to {} can be had\n", journal.rounds(), journal.oldest(),
-             journal.rounds());
+  fmt::print("{}; models of rounds {} to {} can be had\n", counted(journal.rounds(), "round"),
+             journal.oldest(), journal.rounds());
   return 0;
 }
 
@@ -79,13 +81,17 @@ void add_journal(CLI::App& app, const Computing& computing, Action& action) {
   CLI::App* journal = app.add_subcommand("journal", "Look into a server's journal");
   journal->require_subcommand(1);
   journal->footer(
+      "The folder may stand before the subcommand or after it.\n\n"
       "Examples:\n  signvote journal runs/elastic verify\n  signvote journal runs/elastic list --json\n"
       "  signvote journal runs/elastic model --round 120 --out model-120.pt\n"
       "  signvote journal runs/elastic backup --out elastic.tar\n"
       "  signvote journal elastic.tar restore --out runs/again");
+  // Not required as CLI11 means it, which would take a subcommand that stands first for the folder.
   journal->add_option("folder", flags->state, "The server's --state; a backup to restore from")
-      ->required()
       ->type_name("DIR");
+  journal->final_callback([flags] {
+    if (flags->state.empty()) throw CLI::RequiredError("folder");
+  });
   CLI::App* verify_command = journal->add_subcommand(
       "verify", "Check every byte, and decide again every round whose ballots are there");
   verify_command->callback([=, &action] { action = [flags] { return verify(*flags); }; });
@@ -106,6 +112,8 @@ void add_journal(CLI::App& app, const Computing& computing, Action& action) {
       [=, &action] { action = [flags] { return show(flags->out, back_up(flags->state, flags->out)); }; });
   CLI::App* restore_command = journal->add_subcommand("restore", "Make a backup a server's --state again");
   restore_command->add_option("--out", flags->out, "The folder to make")->required()->type_name("DIR");
+  for (CLI::App* command : journal->get_subcommands({}))
+    command->fallthrough();  // so that the folder may follow: journal verify DIR
   restore_command->callback(
       [=, &action] { action = [flags] { return show(flags->out, restore(flags->state, flags->out)); }; });
 }

@@ -31,7 +31,13 @@ std::vector<NamedSettings> methods_of(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (std::ranges::find(methods, name, &NamedSettings::name) != methods.end())
       throw ConfigError(fmt::format("--methods names {} twice", name));
-    methods.push_back(method_settings(name));
+    try {
+      methods.push_back(method_settings(name));
+    } catch (const ConfigError& error) {  // "--method is 'x'; take ..."
+      const std::string what = error.what();
+      throw ConfigError(
+          fmt::format("--methods names '{}'{}, {}", name, what.substr(what.find("; take")), kOwnDefaults));
+    }
   }
   return methods;
 }
@@ -187,7 +193,8 @@ void add_table(CLI::App& reproduce, const Computing& computing, Action& action) 
       "  signvote reproduce table --name modes --seeds 5 --seed 201 --out runs/modes\n"
       "  signvote reproduce table --name attacks --rows 'no attack,flip:6' --methods agree",
       tables, kDecoding));
-  table->add_option("--name", flags->name, fmt::format("Which: {}", fmt::join(TableFlags::names(), ", ")))
+  table
+      ->add_option("--name,name", flags->name, fmt::format("Which: {}", fmt::join(TableFlags::names(), ", ")))
       ->required()
       ->type_name("TEXT");
   table->add_option("--rows", flags->rows, "Only these rows of it, e.g. 'mode 1,mode 4'")

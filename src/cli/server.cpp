@@ -44,6 +44,7 @@ struct ServerFlags {
   std::string keep{};
   bool own_batches = false;
   std::string metrics_port{};
+  bool tensorboard = false;
 
   ServerCommand read() const {
     ServerCommand command;
@@ -62,6 +63,7 @@ struct ServerFlags {
     if (!keep.empty()) command.keep = parse_whole("--keep", keep);
     command.own_batches = own_batches;
     command.dashboard = dashboard.read(state, command.tls);
+    command.tensorboard = tensorboard;
     if (!allow.empty()) command.allow = allow;
     AllowList(command.allow, workers);  // throws if the file makes no sense
     return command;
@@ -71,16 +73,16 @@ struct ServerFlags {
     TrainConfig config;
     const bool again = fs::exists(fs::path(state) / "config.toml");
     if (again) config = load_server_run(state);
-    const std::uint64_t run_id = config.run_id();
+    const TrainConfig there = config;
     settings.apply_to(config);
     config.engine = "grpc";
     config.out = state;
     resolve(config);
-    if (again && config.run_id() != run_id)
-      throw ConfigError(
-          fmt::format("'{}' holds a run of other settings; leave them out to go on with it, or choose "
-                      "another --state",
-                      state));
+    if (const auto change = again ? first_change(there, config) : std::nullopt)
+      throw ConfigError(fmt::format(
+          "'{}' holds a run of other settings: {}; leave it out to go on with that run, or choose "
+          "another --state",
+          state, *change));
     return config;
   }
 
@@ -138,6 +140,8 @@ void add_server(CLI::App& app, const Computing& computing, Action& action) {
                    "Loopback port of /metrics and /healthz, or 'off' [the port after --listen's]")
       ->type_name("PORT");
   flags->dashboard.add_to(*server);
+  server->add_flag("--tensorboard", flags->tensorboard,
+                   "Write metrics for TensorBoard too, to DIR/tensorboard (see: tensorboard --logdir DIR)");
   flags->settings.add_config_file_to(*server);
   flags->settings.add_to(*server, {}, {"engine", "out"});
   server->callback(

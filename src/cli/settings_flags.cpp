@@ -6,6 +6,18 @@
 #include <algorithm>
 
 namespace signvote::cli {
+namespace {
+
+/// What kind of value the help names, and shells complete.
+std::string kind_of(const TrainOption& option) {
+  if (option.name == "data" || option.name == "out") return "DIR";
+  if (option.name == "dataset") return "NAME|DIR|FILE";
+  if (option.name == "model") return "NAME|FILE.pt";
+  if (option.name == "parameters") return "FILE";
+  return option.text ? "TEXT" : "NUMBER";
+}
+
+}  // namespace
 
 void SettingsFlags::add_config_file_to(CLI::App& command) {
   command.add_option("--config", config_file, "TOML file with any of the settings below; flags override it")
@@ -22,7 +34,7 @@ void SettingsFlags::add_to(CLI::App& command, const TrainConfig& defaults,
             flag(option.name),
             [this, &option](const std::string& text) { given.emplace_back(&option, text); },
             option.help + (value.empty() ? "" : fmt::format(" [{}]", value)))
-        ->type_name(option.text ? "TEXT" : "NUMBER");
+        ->type_name(kind_of(option));
   }
 }
 

@@ -14,14 +14,18 @@
 namespace signvote::cli {
 namespace {
 
+namespace fs = std::filesystem;
+
 struct TrainFlags {
   SettingsFlags settings{};
   DashboardFlags dashboard{};
   std::string resume{};
+  bool tensorboard = false;
 
   TrainCommand read() const {
     TrainCommand command;
     command.resume = !resume.empty();
+    command.tensorboard = tensorboard;
     if (command.resume)
       command.config = resumed();
     else
@@ -42,13 +46,17 @@ struct TrainFlags {
   TrainConfig resumed() const {
     if (!settings.config_file.empty())
       throw ConfigError("--resume takes its settings from the run's own config.toml; leave --config out");
-    TrainConfig config = load_run(resume);
-    for (const auto& [option, text] : settings.given) {
-      if (option->fixes_result || option->name == "out")
-        throw ConfigError(fmt::format("--resume goes on with the settings of '{}'; {} cannot be changed",
-                                      resume, flag(option->name)));
-      option->set(config, text);
-    }
+    const TrainConfig there = load_run(resume);
+    TrainConfig config = there;
+    make_room(settings.given, config);
+    for (const auto& [option, text] : settings.given) option->set(config, text);
+    resolve(config);
+    std::optional<std::string> change = first_change(there, config);
+    if (!change && fs::weakly_canonical(config.out) != fs::weakly_canonical(there.out))
+      change = fmt::format("out = {}, not {}", there.out, config.out);
+    if (change)
+      throw ConfigError(fmt::format("--resume goes on with the settings of '{}', which has {}; leave it out",
+                                    resume, *change));
     return config;
   }
 };
@@ -64,6 +72,7 @@ void add_train(CLI::App& app, const Computing& computing, Action& action) {
       "  signvote train --batches 14x4,904 --partition dirichlet:0.3 --seed 7\n"
       "  signvote train --config runs/first/config.toml --seed 1 --out runs/second\n"
       "  signvote train --resume runs/first\n"
+      "  signvote train --batch-mode 4 --tensorboard --out runs/shown     (then: tensorboard --logdir runs)\n"
       "  signvote train --model net.pt --dataset my_arrays --batches 8,120     (see docs/own_model.md)\n\n"
       "Every setting is also a key of the TOML file: --initial-rounds 50 is initial_rounds = 50.");
   flags->settings.add_config_file_to(*train);
@@ -72,6 +81,8 @@ void add_train(CLI::App& app, const Computing& computing, Action& action) {
                    "Go on with the run in this folder, to the same bytes as if it had never stopped")
       ->type_name("DIR");
   flags->dashboard.add_to(*train);
+  train->add_flag("--tensorboard", flags->tensorboard,
+                  "Write metrics for TensorBoard too, to DIR/tensorboard (see: tensorboard --logdir DIR)");
   flags->settings.add_to(*train, {}, {"parameters", "parameters_sha256"});
   train->callback(
       [=, &computing, &action] { action = [flags, &computing] { return computing.train(flags->read()); }; });

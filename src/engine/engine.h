@@ -9,7 +9,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "engine/run_state.h"
@@ -26,12 +28,20 @@ struct BatchLoss {
   bool operator==(const BatchLoss&) const = default;
 };
 
+/// A worker's own test of the model before a round, if the engine's process cannot test it.
+struct ReportedTest {
+  std::string by;                  // the worker's name
+  std::optional<double> accuracy;  // 0 to 1
+  std::optional<double> loss;
+};
+
 /// The result of a round, the same in every process. Its verdict is valid until the next receive_verdict.
 struct Outcome {
   const SignVector* verdict = nullptr;  // on all coordinates; null: the round was not decided
   std::uint32_t present = 0;            // workers that voted; if there are none, the round is not decided
   std::vector<BatchLoss> losses;        // by worker
   bool stop = false;                    // some process was asked to stop
+  std::vector<ReportedTest> tests{};    // of the model before this round; only a server has them
 };
 
 class Engine {
@@ -79,7 +89,8 @@ class Engine {
   /// same round.
   virtual std::vector<std::int64_t> total_half_errors() const = 0;
 
-  /// What all processes have sent since this one opened the engine, replayed rounds included.
+  /// What all processes have sent since this one opened the engine, replayed rounds included. Verdicts are
+  /// counted by the process that leads.
   virtual Traffic traffic() const = 0;
 };
 

@@ -9,7 +9,9 @@
 
 namespace signvote {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Traffic, ballots, ballot_bytes, verdicts, verdict_bytes)
+// States of earlier versions have no rank_bytes.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Traffic, ballots, ballot_bytes, verdicts, verdict_bytes,
+                                                rank_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RunProgress, rounds, seconds, training_seconds, traffic, votes, samples)
 
 State to_state(RunState state) {

@@ -11,12 +11,14 @@
 
 namespace signvote {
 
-/// Bytes sent so far by all processes, headers included.
+/// What was sent so far, headers included: every ballot and verdict as one message, however an engine moves
+/// it, so that all engines count the same.
 struct Traffic {
   std::uint64_t ballots = 0;
   std::uint64_t ballot_bytes = 0;
   std::uint64_t verdicts = 0;  // each goes to every worker but is counted once
   std::uint64_t verdict_bytes = 0;
+  std::uint64_t rank_bytes = 0;  // that ranks of MPI have sent to each other
 
   bool operator==(const Traffic&) const = default;
 
@@ -25,6 +27,7 @@ struct Traffic {
     ballot_bytes += other.ballot_bytes;
     verdicts += other.verdicts;
     verdict_bytes += other.verdict_bytes;
+    rank_bytes += other.rank_bytes;
     return *this;
   }
 };

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "journal/folder.h"
 #include "journal/record.h"
 #include "journal/state_file.h"
@@ -167,10 +168,10 @@ void Journal::Impl::open(const FolderListing& listing, Mode mode,
     for (const std::string& name : plan.leftovers) remove(name);
   }
   if (!content.torn.empty())
-    report(fmt::format("'{}' ends as a crash leaves it ({}): {} {} from byte {} on; {} rounds are there",
-                       active_->path().string(), content.torn, active_->bytes() - log_bytes_,
-                       mode == Mode::append ? "bytes were cut off" : "bytes are passed over", log_bytes_,
-                       rounds()));
+    report(fmt::format(
+        "'{}' ends as a crash leaves it ({}): {} {} from byte {} on; up to round {} all is there",
+        active_->path().string(), content.torn, active_->bytes() - log_bytes_,
+        mode == Mode::append ? "bytes were cut off" : "bytes are passed over", log_bytes_, rounds()));
   if (!plan.leftovers.empty())
     report(fmt::format("'{}' has what an unfinished snapshot leaves: {} files {}, beginning with {}",
                        folder_.string(), plan.leftovers.size(),
@@ -438,8 +439,8 @@ std::shared_ptr<const SnapshotReader> Journal::Impl::open_snapshot() const {
 
 std::vector<float> Journal::Impl::model(std::uint64_t rounds, const StepOfRound& step_of) const {
   if (rounds < oldest() || rounds > this->rounds())
-    throw ConfigError(fmt::format("the model after {} rounds is not in '{}', which has those from {} to {}",
-                                  rounds, folder_.string(), oldest(), this->rounds()));
+    throw ConfigError(fmt::format("the model after {} is not in '{}', which has those from {} to {}",
+                                  counted(rounds, "round"), folder_.string(), oldest(), this->rounds()));
   // The snapshot's own model is also stepped from the base, because the caller wants to see where the
   // verdicts lead.
   const StateFile& start = rounds > snapshot_->round() ? *snapshot_ : *base_;

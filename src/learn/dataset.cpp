@@ -227,7 +227,9 @@ Dataset load_dataset(const std::string& name, const fs::path& folder, std::size_
     return dataset;
   } catch (const DataError& error) {
     throw DataError(
-        fmt::format("cannot load {}: {}; `signvote data fetch {}` fetches it", name, error.what(), name));
+        fmt::format("cannot load {0}: {1}; `signvote data fetch {0}` fetches {0}; for data of your own, "
+                    "give the folder as --dataset",
+                    name, error.what()));
   } catch (const fs::filesystem_error& error) {
     throw DataError(
         fmt::format("cannot load {} from '{}': {}", name, folder.string(), error.code().message()));

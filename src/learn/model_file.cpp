@@ -49,6 +49,10 @@ torch::ScalarType torch_type(ElementType type) {
       return torch::kInt64;
     case ElementType::int32:
       return torch::kInt32;
+    case ElementType::int16:
+      return torch::kInt16;
+    case ElementType::int8:
+      return torch::kInt8;
     case ElementType::uint8:
       return torch::kUInt8;
     case ElementType::boolean:

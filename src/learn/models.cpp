@@ -123,8 +123,10 @@ std::shared_ptr<Net> make_net(const std::string& model, const Shape& shape, std:
   torch::manual_seed(seed);
   if (model == "cnn") {
     if (shape[1] < 16 || shape[2] < 16)
-      throw ConfigError(
-          fmt::format("cnn takes images of at least 16 x 16 pixels, not {} x {}", shape[1], shape[2]));
+      throw ConfigError(fmt::format(
+          "cnn takes images of at least 16 x 16 pixels, not {} x {}; take --model resnet20, or bring a "
+          "model of your own",
+          shape[1], shape[2]));
     return std::make_shared<Cnn>(channels, static_cast<std::int64_t>(shape[1]),
                                  static_cast<std::int64_t>(shape[2]), outputs);
   }

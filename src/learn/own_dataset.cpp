@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "base/files.h"
 #include "learn/npy.h"
+#include "learn/state_dict.h"
 #include "signvote/error.h"
 
 namespace signvote {
@@ -26,21 +28,55 @@ void check_finite(std::span<const float> numbers, std::size_t per_row, const fs:
            fmt::format("has {} in row {}", *bad, static_cast<std::size_t>(bad - numbers.begin()) / per_row));
 }
 
-/// "train" or "test" of a folder of arrays.
-Samples load_npy(const fs::path& folder, const std::string& part) {
-  const fs::path x_path = folder / (part + "_x.npy"), y_path = folder / (part + "_y.npy");
-  for (const fs::path& path : {x_path, y_path})
-    if (!fs::is_regular_file(path)) refuse(folder, fmt::format("has no {}", path.filename().string()));
-  Samples samples;
-  const auto take = [](const fs::path& path, const auto& use) {
-    const std::vector<std::byte> file = read_file(path);
-    try {
-      return use(read_npy(file));
-    } catch (const DataError& error) {
-      refuse(path, error.what());
+/// An array is in one of two files, e.g. train_x.npy or train_x.pt. None if there is neither.
+std::optional<fs::path> find_array(const fs::path& folder, const std::string& stem) {
+  const fs::path npy = folder / (stem + ".npy"), pt = folder / (stem + ".pt");
+  if (fs::exists(npy) && fs::exists(pt)) refuse(folder, fmt::format("has both {0}.npy and {0}.pt", stem));
+  if (fs::exists(npy)) return npy;
+  if (fs::exists(pt)) return pt;
+  return std::nullopt;
+}
+
+fs::path array_path(const fs::path& folder, const std::string& stem) {
+  const auto path = find_array(folder, stem);
+  if (!path) refuse(folder, fmt::format("has no {0}.npy or {0}.pt", stem));
+  return *path;
+}
+
+NpyArray tensor_as_array(const ArchiveEntries& entries) {
+  const StoredTensor tensor = read_tensor(entries);
+  if (tensor.shape.empty()) throw DataError("it has no dimensions; its first must be the number of samples");
+  if (tensor.bytes.empty())
+    throw DataError(fmt::format("it is empty: its shape is ({})", fmt::join(tensor.shape, ", ")));
+  return {numpy_name_of(tensor.type), {tensor.shape.begin(), tensor.shape.end()}, tensor.bytes};
+}
+
+/// Calls `use` with the array in a file.
+auto with_array(const fs::path& path, const auto& use) {
+  std::vector<std::byte> file = read_file(path);
+  ArchiveEntries entries;  // of a .pt file
+  NpyArray array;
+  try {
+    if (path.extension() == ".pt") {
+      entries = read_archive(std::exchange(file, {}));  // once in memory, not twice
+      array = tensor_as_array(entries);
     }
-  };
-  const std::size_t rows = take(x_path, [&](const NpyArray& array) {
+  } catch (const DataError& error) {
+    refuse(path,
+           fmt::format("cannot be used: {}; write it with torch.save(x.contiguous(), FILE)", error.what()));
+  }
+  try {
+    return use(entries.empty() ? read_npy(file) : array);
+  } catch (const DataError& error) {
+    refuse(path, error.what());
+  }
+}
+
+/// "train" or "test" of a folder of arrays.
+Samples load_arrays(const fs::path& folder, const std::string& part) {
+  const fs::path x_path = array_path(folder, part + "_x"), y_path = array_path(folder, part + "_y");
+  Samples samples;
+  const std::size_t rows = with_array(x_path, [&](const NpyArray& array) {
     if (array.type == "|u1") {
       const auto* begin = reinterpret_cast<const std::uint8_t*>(array.data.data());
       samples.bytes.assign(begin, begin + array.data.size());
@@ -52,7 +88,7 @@ Samples load_npy(const fs::path& folder, const std::string& part) {
     samples.shape.assign(array.shape.begin() + 1, array.shape.end());
     return array.shape[0];
   });
-  const std::size_t targets = take(y_path, [&](const NpyArray& array) {
+  const std::size_t targets = with_array(y_path, [&](const NpyArray& array) {
     if (array.is_whole())
       samples.labels = whole_numbers(array);
     else
@@ -143,10 +179,12 @@ Dataset load_text(const fs::path& path, std::size_t context) {
 
 Dataset load_folder(const fs::path& path) {
   Dataset dataset;
-  fs::path train_y = path / "train_y.npy", test_y = path / "test_y.npy";
-  if (fs::exists(path / "train_x.npy") || fs::exists(train_y)) {
-    dataset.train = load_npy(path, "train");
-    dataset.test = load_npy(path, "test");
+  fs::path train_y, test_y;
+  if (find_array(path, "train_x") || find_array(path, "train_y")) {
+    dataset.train = load_arrays(path, "train");
+    dataset.test = load_arrays(path, "test");
+    train_y = array_path(path, "train_y");
+    test_y = array_path(path, "test_y");
   } else if (fs::is_directory(path / "train")) {
     train_y = path / "train";
     test_y = path / "test";
@@ -165,8 +203,8 @@ Dataset load_folder(const fs::path& path) {
     test_y = test.y_path;
   } else {
     refuse(path,
-           "holds no data set: put train_x.npy, train_y.npy, test_x.npy and test_y.npy there, or images "
-           "in train/CLASS and test/CLASS, or IDX files (train-images-idx...)");
+           "holds no data set: put train_x.npy, train_y.npy, test_x.npy and test_y.npy there (or .pt), or "
+           "images in train/CLASS and test/CLASS, or IDX files (train-images-idx...)");
   }
   check_same_shape(dataset, path);
   dataset.classes = count_classes(dataset.train, train_y, dataset.test, test_y);

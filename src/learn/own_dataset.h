@@ -1,6 +1,6 @@
 // A user's own data set. It is one of these:
 //
-//   DIR/train_x.npy, train_y.npy, test_x.npy, test_y.npy     arrays, a row for each sample
+//   DIR/train_x.npy, train_y.npy, test_x.npy, test_y.npy     arrays, a row for each sample; or tensors (.pt)
 //   DIR/train/CLASS/*.png (or .jpg), DIR/test/CLASS/*.png    images, a folder for each class
 //   DIR/*train-images*idx*, *train-labels*idx*,              IDX files of any shape
 //       *t10k-* or *test-images*idx*, ...-labels*idx*

@@ -58,15 +58,18 @@ const T& as(const Value& value) {
 struct ElementKind {
   ElementType type;
   const char* name;
+  const char* numpy_name;
   const char* storage;  // what torch calls a storage of it
   std::size_t bytes;
 };
-constexpr ElementKind kElementKinds[] = {{ElementType::float32, "float32", "torch.FloatStorage", 4},
-                                         {ElementType::float64, "float64", "torch.DoubleStorage", 8},
-                                         {ElementType::int64, "int64", "torch.LongStorage", 8},
-                                         {ElementType::int32, "int32", "torch.IntStorage", 4},
-                                         {ElementType::uint8, "uint8", "torch.ByteStorage", 1},
-                                         {ElementType::boolean, "bool", "torch.BoolStorage", 1}};
+constexpr ElementKind kElementKinds[] = {{ElementType::float32, "float32", "<f4", "torch.FloatStorage", 4},
+                                         {ElementType::float64, "float64", "<f8", "torch.DoubleStorage", 8},
+                                         {ElementType::int64, "int64", "<i8", "torch.LongStorage", 8},
+                                         {ElementType::int32, "int32", "<i4", "torch.IntStorage", 4},
+                                         {ElementType::int16, "int16", "<i2", "torch.ShortStorage", 2},
+                                         {ElementType::int8, "int8", "|i1", "torch.CharStorage", 1},
+                                         {ElementType::uint8, "uint8", "|u1", "torch.ByteStorage", 1},
+                                         {ElementType::boolean, "bool", "|b1", "torch.BoolStorage", 1}};
 
 const ElementKind& kind_of(ElementType type) {
   return *std::ranges::find(kElementKinds, type, &ElementKind::type);
@@ -130,14 +133,14 @@ class Unpickler {
   Unpickler(std::string_view pickle, const ArchiveEntries& entries, std::string folder)
       : rest_(pickle), entries_(entries), folder_(std::move(folder)) {}
 
-  StateDict run() {
+  Value run() {
     while (true) {
       const auto opcode = number<unsigned char>();
       if (opcode == '.') break;
       step(opcode);
     }
     if (stack_.size() != 1 || !rest_.empty()) refuse("its pickle does not end where it should");
-    return *as<DictPointer>(stack_.back());
+    return stack_.back();
   }
 
  private:
@@ -329,9 +332,21 @@ std::optional<std::vector<std::byte>> read_entry(zip_t* archive, zip_uint64_t in
   return content;
 }
 
+Value unpickle(const ArchiveEntries& entries) {
+  constexpr std::string_view kPickle = "data.pkl";
+  for (const auto& [name, content] : entries) {
+    const std::size_t slash = name.find('/');
+    if (slash == std::string::npos || std::string_view(name).substr(slash + 1) != kPickle) continue;
+    const std::string_view pickle(reinterpret_cast<const char*>(content.data()), content.size());
+    return Unpickler(pickle, entries, name.substr(0, slash + 1)).run();
+  }
+  refuse("it has no data.pkl");
+}
+
 }  // namespace
 
 const char* name_of(ElementType type) { return kind_of(type).name; }
+const char* numpy_name_of(ElementType type) { return kind_of(type).numpy_name; }
 std::size_t bytes_of(ElementType type) { return kind_of(type).bytes; }
 
 ArchiveEntries read_archive(std::span<const std::byte> file) {
@@ -362,15 +377,13 @@ ArchiveEntries read_archive(std::span<const std::byte> file) {
   return entries;
 }
 
-StateDict read_state_dict(const ArchiveEntries& entries) {
-  constexpr std::string_view kPickle = "data.pkl";
-  for (const auto& [name, content] : entries) {
-    const std::size_t slash = name.find('/');
-    if (slash == std::string::npos || std::string_view(name).substr(slash + 1) != kPickle) continue;
-    const std::string_view pickle(reinterpret_cast<const char*>(content.data()), content.size());
-    return Unpickler(pickle, entries, name.substr(0, slash + 1)).run();
-  }
-  refuse("it has no data.pkl");
+StateDict read_state_dict(const ArchiveEntries& entries) { return *as<DictPointer>(unpickle(entries)); }
+
+StoredTensor read_tensor(const ArchiveEntries& entries) {
+  const Value root = unpickle(entries);
+  const auto* tensor = std::get_if<TensorPointer>(&root);
+  if (tensor == nullptr) refuse("it holds something else than a tensor");
+  return **tensor;
 }
 
 }  // namespace signvote

@@ -46,6 +46,16 @@ std::string_view label_of(const std::string& method) {
   return method;
 }
 
+/// Those of all curves, in the order in which they come.
+std::vector<Style> styles_of(const Figure& figure) {
+  std::vector<Style> styles;
+  for (const Panel& panel : figure.panels)
+    for (const Curve& curve : panel.curves)
+      if (std::ranges::find(styles, style_of(curve).method, &Style::method) == styles.end())
+        styles.push_back(style_of(curve));
+  return styles;
+}
+
 std::uint64_t last_round(const Figure& figure) {
   std::uint64_t last = 1;
   for (const Panel& panel : figure.panels)
@@ -64,16 +74,24 @@ std::string csv_field(const std::string& text) {
 }
 
 struct Layout {
-  int columns, rows, width, height;
+  int columns, rows, width, height, legend_rows;
 };
 
 constexpr double kLeadHeight = 130;  // pixels of a lead's plot
+constexpr int kLegendRow = 26;
 
-Layout layout_of(std::size_t panels, bool leads) {
-  const int lead = leads ? static_cast<int>(kLeadHeight) + 30 : 0;
-  if (panels == 1) return {1, 1, 900, 600 + lead};
+Layout layout_of(std::size_t panels, bool leads, const std::vector<Style>& styles) {
+  const int columns = panels == 1 ? 1 : 2;
   const int rows = static_cast<int>(panels + 1) / 2;
-  return {2, rows, 1600, 140 + rows * (440 + lead)};
+  const int width = columns == 1 ? 1000 : 1600;
+  std::size_t longest = 1;
+  for (const Style& style : styles) longest = std::max(longest, style.label.size());
+  const std::size_t in_a_row =
+      static_cast<std::size_t>(width - 140) / (12 * longest + 40);  // as gnuplot counts
+  const auto legend_rows = static_cast<int>((styles.size() + in_a_row - 1) / in_a_row);
+  const int lead = leads ? static_cast<int>(kLeadHeight) + 30 : 0;
+  return {columns, rows, width, (columns == 1 ? 160 : 140) + kLegendRow * legend_rows + rows * (440 + lead),
+          legend_rows};
 }
 
 bool has_leads(const Figure& figure) {
@@ -84,11 +102,13 @@ bool has_leads(const Figure& figure) {
 // size whether or not they carry the axes' names.
 std::string script(const Figure& figure, std::string_view terminal, const std::string& output) {
   const bool leads = has_leads(figure);
-  const Layout layout = layout_of(figure.panels.size(), leads);
+  const std::vector<Style> styles = styles_of(figure);
+  const Layout layout = layout_of(figure.panels.size(), leads, styles);
   const auto x_of = [&](double pixels) { return pixels / layout.width; };
   const auto y_of = [&](double pixels) { return pixels / layout.height; };
   const bool band = figure.seeds > 1;
-  const double left = 108, right = 32, bottom = 80, top = 130, gap = 96;  // pixels
+  const double left = 108, right = 32, bottom = 80, top = 130 + kLegendRow * layout.legend_rows,
+               gap = 96;  // pixels
   const double centre = x_of((layout.width + left - right) / 2);
 
   std::string text = "set encoding utf8\n";
@@ -104,18 +124,21 @@ std::string script(const Figure& figure, std::string_view terminal, const std::s
       add("END");
     }
   };
-  const auto add_plot = [&](const char* kind, std::size_t p, const std::vector<Curve>& curves, bool titled) {
-    add("plot {} notitle \\", titled ? "NaN" : "0 with lines lw 1.2 lc '#888888'");
+  const auto add_plot = [&](const char* kind, std::size_t p, const std::vector<Curve>& curves) {
+    add("plot {} notitle \\", kind == std::string_view("curve") ? "NaN" : "0 with lines lw 1.2 lc '#888888'");
     for (std::size_t c = 0; band && c < curves.size(); ++c)
       add(", ${}_{}_{} using 1:3:4 with filledcurves lc '{}' notitle \\", kind, p, c,
           style_of(curves[c]).colour);
     for (std::size_t c = 0; c < curves.size(); ++c) {
       const Style style = style_of(curves[c]);
       // At most about 25 marks on a curve, however often it was evaluated.
-      add(", ${}_{}_{} using 1:2 with linespoints lw 2.5 lc '{}' dt {} pt {} ps 1.1 pi {} {} \\", kind, p, c,
-          style.colour, style.dash, style.mark, curves[c].points.size() / 25 + 1,
-          titled ? "title " + gnuplot_string(style.label) : "notitle");
+      add(", ${}_{}_{} using 1:2 with linespoints lw 2.5 lc '{}' dt {} pt {} ps 1.1 pi {} notitle \\", kind,
+          p, c, style.colour, style.dash, style.mark, curves[c].points.size() / 25 + 1);
     }
+    if (kind == std::string_view("curve") && p == 0)  // the one legend, of all panels
+      for (const Style& style : styles)
+        add(", NaN with linespoints lw 2.5 lc '{}' dt {} pt {} ps 1.1 title {} \\", style.colour, style.dash,
+            style.mark, gnuplot_string(style.label));
     add("");
   };
   for (std::size_t p = 0; p < figure.panels.size(); ++p) {
@@ -129,17 +152,19 @@ std::string script(const Figure& figure, std::string_view terminal, const std::s
   add("set xrange [0:{}]", last_round(figure));
   const bool marked = figure.weights_begin && *figure.weights_begin < last_round(figure);
   if (marked)
-    add("set arrow 1 from {0}, graph 0 to {0}, graph 1 nohead dt (2,4) lw 1.2 lc '#777777'",
+    add("set arrow 1 from {0}, graph 0 to {0}, graph 1 nohead dt (6,4) lw 1.6 lc '#444444'",
         *figure.weights_begin);
   add("set multiplot");
   add("set label 1 {} at screen {},{} center noenhanced font ',19'", gnuplot_string(figure.title), centre,
       1 - y_of(34));
   std::vector<std::string> remarks;
   if (band) remarks.push_back(fmt::format("mean of {} seeds, band from lowest to highest", figure.seeds));
-  if (leads) remarks.push_back(fmt::format("lead over {}, seed by seed", label_of(figure.baseline)));
-  if (marked) remarks.push_back("dotted: IT-signSGD begins to weigh votes");
+  if (leads)
+    remarks.push_back(fmt::format("lead over {}{}", label_of(figure.baseline), band ? ", seed by seed" : ""));
   add("set label 2 {} at screen {},{} center noenhanced font ',13' tc '#555555'",
       gnuplot_string(fmt::format("{}", fmt::join(remarks, "; "))), centre, 1 - y_of(66));
+  add("set key at screen {},{} center horizontal maxrows {} reverse Left samplen 3.5 width -3 noenhanced",
+      centre, 1 - y_of(82 + kLegendRow / 2 * layout.legend_rows), layout.legend_rows);
   const auto panels = static_cast<int>(figure.panels.size());
   const double cell_width = (layout.width - left - right - gap * (layout.columns - 1)) / layout.columns;
   const double cell_height = (layout.height - top - bottom - gap * (layout.rows - 1)) / layout.rows;
@@ -159,19 +184,24 @@ std::string script(const Figure& figure, std::string_view terminal, const std::s
     const char* round = p + layout.columns >= panels ? "round" : "";
     const bool leftmost = p % layout.columns == 0;
     place(y, lead_y - (leads ? 30 : 0));
-    add("set key bottom right reverse Left samplen 3.5 spacing 1.25 noenhanced opaque width 1");
     add("set title {} noenhanced font ',15' offset 0,-0.2", gnuplot_string(panel.title));
     add("set xlabel '{}'\nset format x '{}'", leads ? "" : round, leads ? "" : "%g");
-    add("set ylabel '{}'\nset yrange [{}:{}]\nset ytics autofreq", leftmost ? "test accuracy (%)" : "",
-        accuracy.low, accuracy.high);
-    add_plot("curve", at, panel.curves, true);
-    add("unset label");
+    add("set ylabel '{}'\nset yrange [{}:{}]\nset ytics {}", leftmost ? "test accuracy (%)" : "",
+        accuracy.low, accuracy.high, accuracy.tic);
+    if (marked) {
+      const bool late = 2 * *figure.weights_begin > last_round(figure);
+      add("set label 3 'IT-signSGD begins to weigh votes' at {}, graph 0.06 {} offset {},0 font ',12' tc "
+          "'#444444'",
+          *figure.weights_begin, late ? "right" : "left", late ? "-0.8" : "0.8");
+    }
+    add_plot("curve", at, panel.curves);
+    add("unset label\nunset key");
     if (!leads) continue;
     place(lead_y, y + cell_height);
     add("unset title\nset xlabel '{}'\nset format x '%g'", round);
     add("set ylabel '{}'\nset yrange [{}:{}]\nset ytics {}", leftmost ? "lead (points)" : "", lead.low,
-        lead.high, (lead.high - lead.low) / 4);
-    add_plot("lead", at, panel.leads, false);
+        lead.high, lead.tic);
+    add_plot("lead", at, panel.leads);
   }
   add("unset multiplot\nset output");
   return text;
@@ -197,35 +227,35 @@ std::string figure_csv(const Figure& figure) {
 }
 
 AxisRange accuracy_range(const Figure& figure) {
-  const std::uint64_t climb = last_round(figure) / 10;
   double low = 100;
   double high = 0;
   for (const Panel& panel : figure.panels)
     for (const Curve& curve : panel.curves)
       for (const CurvePoint& point : curve.points) {
-        if (point.round >= climb) low = std::min(low, 100 * point.mean);
+        low = std::min(low, 100 * point.low);
         high = std::max(high, 100 * point.high);
       }
-  high = std::clamp(5 * std::ceil(high / 5), 5.0, 100.0);
-  low = std::clamp(5 * std::floor(low / 5), 0.0, high - 5);
-  return {low, high};
+  constexpr double kStep = 25;
+  high = std::clamp(kStep * std::ceil(high / kStep), kStep, 100.0);
+  low = std::clamp(kStep * std::floor(low / kStep), 0.0, high - kStep);
+  return {low, high, high - low > kStep ? 10.0 : 5.0};
 }
 
 AxisRange lead_range(const Figure& figure) {
-  const std::uint64_t climb = last_round(figure) / 10;
   double low = 0;
   double high = 0;
   for (const Panel& panel : figure.panels)
     for (const Curve& curve : panel.leads)
       for (const CurvePoint& point : curve.points) {
-        if (point.round < climb) continue;
         low = std::min(low, 100 * point.low);
         high = std::max(high, 100 * point.high);
       }
-  // Whole numbers whose difference is a multiple of 4, so that tics are whole numbers too.
-  low = std::floor(low);
-  high = std::ceil(high);
-  return {low, low + 4 * std::max(1.0, std::ceil((high - low) / 4))};
+  double tic = 1;
+  const auto bottom = [&] { return std::floor(low / tic); };
+  const auto top = [&] { return std::max(1.0, std::ceil(high / tic)); };
+  for (const double larger : {2, 5, 10, 20, 50})
+    if (top() - bottom() > 5) tic = larger;
+  return {tic * bottom(), tic * top(), tic};
 }
 
 void draw_figure(const Figure& figure, const fs::path& folder, const std::string& stem) {

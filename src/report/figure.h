@@ -48,11 +48,11 @@ std::string figure_csv(const Figure& figure);
 struct AxisRange {
   double low = 0;
   double high = 100;
+  double tic = 10;
 };
-/// It ends at multiples of 5. The means of the first tenth of the rounds do not count, because curves start
-/// low.
+/// It has all accuracies, and ends at multiples of 25, so that figures of like runs have like axes.
 AxisRange accuracy_range(const Figure& figure);
-/// It has 0 and all leads after the first tenth of the rounds.
+/// It has 0 and all leads.
 AxisRange lead_range(const Figure& figure);
 
 /// Writes FOLDER/STEM.csv and, with gnuplot, FOLDER/STEM.png and FOLDER/STEM.svg. Each file is written

@@ -29,7 +29,7 @@ std::string Metrics::text() const {
   for (const auto& [name, metric] : metrics_) {
     text += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, metric.help, name,
                         metric.kind == Kind::counter ? "counter" : "gauge");
-    if (metric.values.empty()) text += fmt::format("{} 0\n", name);
+    if (metric.values.empty() && metric.kind == Kind::counter) text += fmt::format("{} 0\n", name);
     for (const auto& [labels, value] : metric.values)
       text += labels.empty() ? fmt::format("{} {}\n", name, value)
                              : fmt::format("{}{{{}}} {}\n", name, labels, value);

@@ -14,7 +14,8 @@ namespace signvote {
 class Metrics {
  public:
   enum class Kind { counter, gauge };
-  /// Every name must be declared before it is used. It is shown even if nothing was counted yet.
+  /// Every name must be declared before it is used. A counter is 0 before anything was counted, a gauge has
+  /// no value before it is set.
   void declare(const std::string& name, Kind kind, const std::string& help);
 
   /// `labels` as in Prometheus' text, e.g. reason="late". REQUIRES: declared.

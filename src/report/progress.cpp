@@ -52,6 +52,34 @@ std::string bar(double share, std::size_t columns) {
   return text;
 }
 
+double share(const ProgressState& state) {
+  return static_cast<double>(std::min(state.done, state.total)) / static_cast<double>(state.total);
+}
+
+std::string head(const ProgressState& state) {
+  const std::string label = state.label.empty() ? "" : state.label + "  ";
+  if (state.total == 0) return fmt::format("{}round {}", label, state.done);
+  return fmt::format("{}round {:>{}}/{}", label, state.done, std::to_string(state.total).size(), state.total);
+}
+
+std::string percent(const ProgressState& state) {
+  return state.total > 0 ? fmt::format("  {:3} %", static_cast<int>(100 * share(state) + 1e-9)) : "";
+}
+
+std::string loss_text(const char* name, std::optional<double> loss) {
+  if (!loss) return "";
+  if (!std::isfinite(*loss)) return fmt::format("  {} diverged", name);
+  return *loss < 1000 ? fmt::format("  {} {:.3f}", name, *loss) : fmt::format("  {} {:.3g}", name, *loss);
+}
+
+std::string train_loss(const ProgressState& state) { return loss_text("loss", state.train_loss); }
+
+std::string results(const ProgressState& state) {
+  const bool tested = state.test_accuracy && std::isfinite(*state.test_accuracy);
+  return (tested ? fmt::format("  accuracy {:.2f} %", 100 * *state.test_accuracy) : "") +
+         loss_text("test loss", state.test_loss) + train_loss(state);
+}
+
 bool is_last(const ProgressState& state) {
   return state.total > 0 && state.done >= state.total && state.later == 0;
 }
@@ -93,64 +121,53 @@ void Progress::measure(const ProgressState& state, Clock::time_point now) {
 
 void Progress::update(const ProgressState& state, Clock::time_point now) {
   measure(state, now);
+  if (terminal_ && state.evaluated) {
+    print("\r" + cut(head(state) + results(state), terminal_columns(out_) - 1) + "\x1b[K\n");
+    last_shown_.reset();  // the progress is drawn again below it
+  }
   const bool due = terminal_ ? last_shown_ && seconds_between(*last_shown_, now) >= 0.1 : state.evaluated;
   if (last_shown_ && !due && !(is_last(state) && last_shown_done_ != state.done)) return;
-  show(state, now);
+  print(terminal_ ? drawn(state, now)
+                  : head(state) + percent(state) + results(state) + pace(state, now) + "\n");
   last_shown_ = now;
   last_shown_done_ = state.done;
 }
 
 void Progress::note(const std::string& line) {
-  if (terminal_) {
-    std::fputs("\r\x1b[K", out_);
-    last_shown_.reset();  // the line was overwritten, so draw the progress again
-  }
-  std::fputs((without_controls(line) + "\n").c_str(), out_);
+  if (terminal_) last_shown_.reset();  // the progress is drawn again below it
+  print((terminal_ ? "\r\x1b[K" : "") + without_controls(line) + "\n");
+}
+
+void Progress::print(const std::string& text) {
+  std::fputs(text.c_str(), out_);
   std::fflush(out_);
 }
 
-void Progress::show(const ProgressState& state, Clock::time_point now) {
-  const std::uint64_t total = state.total;
-  std::string head = state.label.empty() ? "" : state.label + "  ";
-  std::string tail;
-  const auto add = [&tail](const std::string& text) { tail += "  " + text; };
-  double share = 0;
-  if (total > 0) {
-    share = static_cast<double>(std::min(state.done, total)) / static_cast<double>(total);
-    head += fmt::format("round {:>{}}/{}", state.done, std::to_string(total).size(), total);
-    add(fmt::format("{:3} %", static_cast<int>(100 * share + 1e-9)));
-  } else {
-    head += fmt::format("round {}", state.done);
-  }
-  if (state.test_accuracy && std::isfinite(*state.test_accuracy))
-    add(fmt::format("accuracy {:.2f} %", 100 * *state.test_accuracy));
-  const auto add_loss = [&add](const char* name, double loss) {
-    add(!std::isfinite(loss) ? fmt::format("{} diverged", name)
-        : loss < 1000        ? fmt::format("{} {:.3f}", name, loss)
-                             : fmt::format("{} {:.3g}", name, loss));
-  };
-  if (state.test_loss) add_loss("test loss", *state.test_loss);
-  if (state.train_loss) add_loss("loss", *state.train_loss);
+std::string Progress::pace(const ProgressState& state, Clock::time_point now) const {
+  std::string text;
   if (speed() > 1e-6)  // not if it stands still
-    add(speed() >= 1 ? fmt::format("{:.1f} rounds/s", speed()) : fmt::format("{:.1f} s/round", 1 / speed()));
-  if (is_last(state))
-    add("took " + format_duration(seconds_between(started_, now)));
-  else if (total > 0 && speed() > 1e-6)
-    add(format_duration(static_cast<double>(total - std::min(state.done, total) + state.later) / speed()) +
-        " left");
+    text = speed() >= 1 ? fmt::format("  {:.1f} rounds/s", speed())
+                        : fmt::format("  {:.1f} s/round", 1 / speed());
+  if (is_last(state)) return text + "  took " + format_duration(seconds_between(started_, now));
+  if (state.total > 0 && speed() > 1e-6)
+    text +=
+        "  " +
+        format_duration(static_cast<double>(state.total - std::min(state.done, state.total) + state.later) /
+                        speed()) +
+        " left";
+  return text;
+}
 
-  std::string line;
-  if (terminal_) {
-    const std::size_t columns = terminal_columns(out_) - 1;  // because some terminals wrap in the last column
-    const std::size_t used = columns_of(head) + columns_of(tail) + 2;
-    const std::size_t room = std::min<std::size_t>(columns - std::min(columns, used), 30);
-    if (total > 0 && room >= 4) head += "  " + bar(share, room);
-    line = fmt::format("\r{}\x1b[K", cut(head + tail, columns));  // clears the rest of the old line
-  } else {
-    line = head + tail + "\n";
-  }
-  std::fputs(line.c_str(), out_);
-  std::fflush(out_);
+std::string Progress::drawn(const ProgressState& state, Clock::time_point now) const {
+  const std::size_t columns = terminal_columns(out_) - 1;  // because some terminals wrap in the last column
+  std::string line = head(state);
+  const std::string tail = percent(state) + train_loss(state) + pace(state, now);
+  // Room for the longest of usual tails, so that the bar keeps its width while numbers come and go.
+  constexpr std::size_t kTail = std::string_view("  100 %  loss 12.345  123.4 rounds/s  12h34m left").size();
+  const std::size_t used = columns_of(line) + std::max(columns_of(tail), kTail) + 2;
+  const std::size_t room = std::min<std::size_t>(columns - std::min(columns, used), 30);
+  if (state.total > 0 && room >= 4) line += "  " + bar(share(state), room);
+  return "\r" + cut(line + tail, columns) + "\x1b[K";  // clears the rest of the old line
 }
 
 }  // namespace signvote

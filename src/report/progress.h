@@ -1,5 +1,5 @@
-// Progress for people: on a terminal one line that is redrawn, elsewhere one plain line per evaluation. It
-// goes to stderr, so that stdout has only results.
+// Progress for people: a plain line per evaluation, and on a terminal a line with a bar below them, which is
+// redrawn. It goes to stderr, so that stdout has only results.
 #pragma once
 
 #include <chrono>
@@ -35,8 +35,8 @@ class Progress {
 
   /// To be called after every round. The first call counts as one round, whatever `done` says, because a
   /// resumed run made the others earlier; so does the first of another run, which has another label. The
-  /// first and the last round are always shown. Others are shown at most ten times a second on a terminal,
-  /// and elsewhere only if evaluated.
+  /// first and the last round and all evaluations are always shown, others at most ten times a second, and
+  /// only on a terminal.
   void update(const ProgressState& state, Clock::time_point now = Clock::now());
 
   /// Prints a line, such as a warning, without mixing it with the progress.
@@ -48,7 +48,9 @@ class Progress {
 
  private:
   void measure(const ProgressState& state, Clock::time_point now);
-  void show(const ProgressState& state, Clock::time_point now);
+  void print(const std::string& text);
+  std::string pace(const ProgressState& state, Clock::time_point now) const;
+  std::string drawn(const ProgressState& state, Clock::time_point now) const;
 
   std::FILE* out_;
   bool terminal_;

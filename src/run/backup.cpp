@@ -127,6 +127,7 @@ void pack(const fs::path& folder, const fs::path& file) {
 
 /// Unpacks into a new folder and checks everything.
 Audit unpack(const fs::path& file, const fs::path& folder) {
+  const InputFile readable(file);  // throws if it is none, before tar says so in its own words
   const std::string doing = fmt::format("unpack '{}', which is damaged or no backup", file.string());
   make_folder(folder);
   run({"tar", "--no-same-owner", "-xf", fs::absolute(file)}, folder, doing);

@@ -3,14 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "base/files.h"
 #include "engine/checkpoint.h"
 #include "run/network.h"
-#include "run/record.h"
+#include "run/run_files.h"
 #include "run/schedule.h"
 #include "signvote/error.h"
 
@@ -23,11 +20,12 @@ using nlohmann::json;
 /// Throws ConfigError if the folder of a cell has other settings. Only other rounds can be asked of it.
 void check_same(const Cell& cell) {
   const TrainConfig there = load_run(cell.folder());
-  for (const TrainOption& option : train_options())
-    if ((option.fixes_result || option.name == "eval_every") && option.get(there) != option.get(cell.config))
-      throw ConfigError(fmt::format("'{}' was run with {} = {}, not {}; choose another --out",
-                                    cell.folder().string(), option.name, option.get(there),
-                                    option.get(cell.config)));
+  std::optional<std::string> change = first_change(there, cell.config);
+  if (!change && there.eval_every != cell.config.eval_every)
+    change = fmt::format("eval_every = {}, not {}", there.eval_every, cell.config.eval_every);
+  if (change)
+    throw ConfigError(
+        fmt::format("'{}' was run with {}; choose another --out", cell.folder().string(), *change));
   check_rounds(there, cell.config, cell.rounds_done());
 }
 
@@ -105,24 +103,9 @@ bool run_cells(const std::vector<Cell>& cells, const Dataset& dataset, const Tra
 
 std::vector<CellTest> tests_of(const Cell& cell) {
   std::vector<CellTest> tests;
-  if (!fs::exists(cell.folder() / "metrics.jsonl")) return tests;
-  std::istringstream rows(read_text_file(cell.folder() / "metrics.jsonl"));
-  for (std::string row; std::getline(rows, row);) {
-    const json parsed = json::parse(row, nullptr, false);
-    if (parsed.is_discarded()) break;  // a crash may leave half a row
-    tests.push_back({parsed.at("round"), parsed.at("test_accuracy")});
-  }
+  for (const MetricsRow& row : read_metrics(cell.folder()))
+    if (row.test_accuracy) tests.push_back({row.round, *row.test_accuracy});
   return tests;
-}
-
-std::string as_file_name(const std::string& text) {
-  std::string name;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == ' ') continue;
-    name += std::isalnum(byte) != 0 || c == '.' || c == '_' ? c : '-';
-  }
-  return name;
 }
 
 }  // namespace signvote

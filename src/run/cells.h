@@ -44,7 +44,4 @@ struct CellTest {
 };
 std::vector<CellTest> tests_of(const Cell& cell);
 
-/// `text` as a part of a file name: "flip:6" is "flip-6", "mode 4" is "mode4".
-std::string as_file_name(const std::string& text);
-
 }  // namespace signvote

@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <numeric>
 #include <sstream>
@@ -14,11 +15,13 @@
 #include "base/files.h"
 #include "base/numbers.h"
 #include "base/sha256.h"
+#include "base/text.h"
 #include "kernels/weight.h"
 #include "learn/dataset.h"
 #include "learn/model_names.h"
 #include "learn/partition.h"
 #include "run/attack.h"
+#include "run/foreign_words.h"
 #include "run/schedule.h"
 #include "run/sparsity.h"
 #include "signvote/error.h"
@@ -163,6 +166,13 @@ Betas parse_sign_of(const std::string& text) {
   }
 }
 
+/// "; did you mean mnist?" for "MNIST", nothing for what is like none of them.
+std::string meant(std::string text, const std::vector<std::string>& known) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const auto near = nearest(text, known);
+  return near ? fmt::format("; did you mean {}?", *near) : "";
+}
+
 /// Finds out what a data set that is given by its path is called.
 void resolve_data(TrainConfig& config) {
   namespace fs = std::filesystem;
@@ -174,8 +184,9 @@ void resolve_data(TrainConfig& config) {
     std::error_code unreachable;                          // is neither
     const bool is_file = fs::is_regular_file(path, unreachable) && path.extension() == ".txt";
     if (!path.has_filename() || !(is_file || fs::is_directory(path, unreachable)))
-      throw ConfigError(fmt::format("--dataset is '{}', which is neither {} nor a folder or a .txt file",
-                                    config.dataset, fmt::join(kDatasetNames, ", ")));
+      throw ConfigError(fmt::format("--dataset is '{}', which is neither {} nor a folder or a .txt file{}",
+                                    config.dataset, fmt::join(kDatasetNames, ", "),
+                                    meant(config.dataset, {kDatasetNames.begin(), kDatasetNames.end()})));
     config.data = path.string();
     config.dataset = path.filename().string();
     if (is_dataset_name(config.dataset)) config.dataset = "own-" + config.dataset;
@@ -198,8 +209,9 @@ void resolve_model(TrainConfig& config) {
   const std::filesystem::path path = std::filesystem::absolute(config.model);
   if (std::error_code unreachable; !std::filesystem::is_regular_file(path, unreachable))
     throw ConfigError(fmt::format(
-        "--model is '{}', which is neither {} nor a file; write one with torch.jit.script(model).save",
-        config.model, fmt::join(kModelNames, ", ")));
+        "--model is '{}', which is neither {} nor a file; write one with torch.jit.script(model).save{}",
+        config.model, fmt::join(kModelNames, ", "),
+        meant(config.model, {kModelNames.begin(), kModelNames.end()})));
   const std::string sha256 = sha256_hex(read_file(path));
   if (!config.model_file_sha256.empty() && config.model_file_sha256 != sha256)
     throw ConfigError(fmt::format("'{}' is not the model file of this run: its SHA-256 is {}, not {}",
@@ -251,6 +263,47 @@ std::string toml_text(const toml::node& value) {
   return fmt::format("{}", value.as_floating_point()->get());
 }
 
+/// runs/ and a name that tells this run from others: what is trained by which method, then the settings that
+/// are not the method's defaults. REQUIRES: all of `config` but `out` is resolved.
+std::string default_out(const TrainConfig& config) {
+  TrainConfig plain;
+  plain.method = config.method;
+  plain.out = "any";
+  resolve(plain);
+  if (config.context) plain.context = 128;
+  std::string batches = config.batches;
+  for (int mode = 1; mode <= 4; ++mode)
+    if (batches == batches_of_mode(mode)) batches = fmt::format("mode{}", mode);
+  std::string name = fmt::format("{}-{}-{}-{}", config.dataset,
+                                 std::filesystem::path(config.model).stem().string(), config.method, batches);
+  for (const TrainOption& option : train_options()) {
+    static constexpr std::array kNamed = {"dataset",    "model",   "method", "workers",
+                                          "batch_mode", "batches", "seed",   "model_file_sha256"};
+    const std::string value = option.get(config);
+    const bool counts = option.fixes_result || option.name == "rounds";
+    if (counts && std::ranges::find(kNamed, option.name) == kNamed.end() && value != option.get(plain))
+      name += fmt::format("-{}-{}", option.name, value);
+  }
+  constexpr std::size_t kLongest = 150;  // file systems take 255
+  if (name.size() > kLongest) name = fmt::format("{}-{:016x}", name.substr(0, kLongest), config.run_id());
+  return "runs/" + as_file_name(fmt::format("{}-seed{}", name, config.seed));
+}
+
+/// What to say of a key that there is not.
+std::string instead_of_key(const std::string& name) {
+  std::vector<std::string> names;
+  for (const TrainOption& known : train_options()) names.push_back(known.name);
+  if (const ForeignWord* foreign = foreign_word(name)) {
+    if (foreign->options.empty()) return foreign->remark;
+    for (const std::string& option : foreign->options)
+      if (std::ranges::find(names, option) != names.end())
+        return fmt::format("it is called '{}' here{}{}", option, foreign->remark.empty() ? "" : ", ",
+                           foreign->remark);
+  }
+  const auto near = nearest(name, names);
+  return near ? fmt::format("did you mean '{}'?", *near) : "see signvote train --help";
+}
+
 }  // namespace
 
 std::string batches_of_mode(int mode) {
@@ -276,12 +329,21 @@ const std::vector<TrainOption>& train_options() {
               ".npy array or a state dict (see docs/python.md)",
               &C::parameters, true);
   parameters.get = parameters_copy;
+  TrainOption out =
+      textual("out",
+              "Folder of the run (default: runs/ and a name made of the data set, the model, the method, the "
+              "batches, what is not as by default, and the seed)",
+              &C::out, false);
+  out.set = [](C& config, const std::string& text) {
+    if (text.empty()) throw ConfigError("--out is empty; name a folder, or leave it out");
+    config.out = text;
+  };
   static const std::vector<TrainOption> options = {
-      textual(
-          "dataset",
-          fmt::format("Data set: {}, or your own: a folder of .npy arrays, images or IDX files, or a .txt",
-                      fmt::join(kDatasetNames, ", ")),
-          &C::dataset, true),
+      textual("dataset",
+              fmt::format(
+                  "Data set: {}, or your own: a folder of .npy or .pt arrays, images or IDX files, or a .txt",
+                  fmt::join(kDatasetNames, ", ")),
+              &C::dataset, true),
       textual("data", "Folder of the data set's files (default: the cache that 'signvote data fetch' fills)",
               &C::data, false),
       model,
@@ -365,7 +427,7 @@ const std::vector<TrainOption>& train_options() {
                              "Samples that a thread takes at once; changes how sums are rounded",
                              &C::micro_batch, 1, 65536, true),
       engine,
-      textual("out", "Folder of the run (default: runs/DATASET-MODEL-METHOD-seedS)", &C::out, false),
+      out,
       choice("loss", "What training makes small (default: the model's own method 'loss', else cross-entropy)",
              &C::loss, {"cross-entropy", "mse"}),
       optional_numeric<std::uint32_t>(
@@ -519,12 +581,12 @@ void resolve(TrainConfig& config) {
     throw ConfigError(
         fmt::format("--attack is '{}', but there are only {} workers", config.attack, *config.workers));
   check_schedule(config);
-  if (config.out.empty())
-    config.out = fmt::format("runs/{}-{}-{}-seed{}", config.dataset,
-                             std::filesystem::path(config.model).stem().string(), config.method, config.seed);
+  if (config.out.empty()) config.out = default_out(config);
 }
 
 TrainConfig load_run(const std::filesystem::path& folder) {
+  if (std::filesystem::is_regular_file(folder))
+    throw ConfigError(fmt::format("'{}' is a file; give the folder of the run", folder.string()));
   if (!std::filesystem::exists(folder / "config.toml"))
     throw ConfigError(fmt::format("'{}' holds no run: it has no config.toml", folder.string()));
   TrainConfig config;
@@ -532,6 +594,15 @@ TrainConfig load_run(const std::filesystem::path& folder) {
   config.out = folder.string();
   resolve(config);
   return config;
+}
+
+std::optional<std::string> first_change(const TrainConfig& there, const TrainConfig& wanted) {
+  const auto shown = [](const std::string& value) { return value.empty() ? "(none)" : value; };
+  for (const TrainOption& option : train_options())
+    if (const std::string old = option.get(there), now = option.get(wanted);
+        option.fixes_result && old != now)
+      return fmt::format("{} = {}, not {}", option.name, shown(old), shown(now));
+  return std::nullopt;
 }
 
 namespace {
@@ -549,24 +620,27 @@ std::vector<GivenKey> keys_of(const std::string& text, const std::string& file) 
   } catch (const toml::parse_error& error) {
     throw ConfigError(fmt::format("{}:{}: {}", file, error.source().begin.line, error.description()));
   }
+  // In the order of the file, because of several mistakes people mend the first one first.
+  std::vector<std::pair<toml::source_position, std::pair<std::string, const toml::node*>>> lines;
+  for (const auto& [key, value] : table)
+    lines.push_back({value.source().begin, {std::string(key.str()), &value}});
+  std::ranges::sort(lines, {},
+                    [](const auto& line) { return std::pair(line.first.line, line.first.column); });
   std::vector<GivenKey> keys;
-  for (const auto& [key, value] : table) {
-    std::string name(key.str());
+  for (const auto& [begin, entry] : lines) {
+    const auto& [key, value] = entry;
+    std::string name = key;
     std::ranges::replace(name, '-', '_');
-    const auto where = fmt::format("{}:{}", file, value.source().begin.line);
+    const auto where = fmt::format("{}:{}", file, begin.line);
     const auto& options = train_options();
     const auto option = std::ranges::find(options, name, &TrainOption::name);
-    if (option == options.end()) {
-      std::vector<std::string> names;
-      for (const TrainOption& known : options) names.push_back(known.name);
-      const auto near = nearest(name, names);
+    if (option == options.end())
       throw ConfigError(
-          fmt::format("{}: unknown key '{}'{}", where, std::string(key.str()),
-                      near ? fmt::format("; did you mean '{}'?", *near) : "; see signvote train --help"));
-    }
-    if (!value.is_string() && !value.is_number())
+          fmt::format("{}: unknown key '{}'; {}", where, key,
+                      value->is_table() ? "settings stand outside of tables" : instead_of_key(name)));
+    if (!value->is_string() && !value->is_number())
       throw ConfigError(fmt::format("{}: {}: must be a number or a string", where, name));
-    keys.push_back({{&*option, toml_text(value)}, where});
+    keys.push_back({{&*option, toml_text(*value)}, where});
   }
   return keys;
 }

@@ -132,6 +132,10 @@ void resolve(TrainConfig& config);
 /// is no run.
 TrainConfig load_run(const std::filesystem::path& folder);
 
+/// The first setting that `wanted` would change in the run `there`, with both values: "seed = 3, not 4". Only
+/// settings that change the result count. None if there is none. REQUIRES: both are resolved.
+std::optional<std::string> first_change(const TrainConfig& there, const TrainConfig& wanted);
+
 /// The paper's batch sizes, 960 samples a round. REQUIRES: 1 <= mode <= 4.
 std::string batches_of_mode(int mode);
 

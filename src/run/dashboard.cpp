@@ -5,11 +5,9 @@
 #include <algorithm>
 #include <ctime>
 #include <limits>
-#include <nlohmann/json.hpp>
-#include <sstream>
 #include <utility>
 
-#include "base/files.h"
+#include "run/run_files.h"
 
 namespace signvote {
 namespace {
@@ -40,27 +38,16 @@ DashboardRun describe(const TrainConfig& config) {
   return run;
 }
 
-std::optional<double> number(const nlohmann::json& row, const char* name) {
-  const auto found = row.find(name);
-  return found != row.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
-}
+DashboardTest test_of(const MetricsRow& row) { return {row.round, row.test_accuracy, row.test_loss}; }
 
 /// What the files of a run say of the rounds before this program.
-void add_past(const fs::path& file, DashboardState& state) {
-  if (!fs::exists(file)) return;
-  std::istringstream lines(read_text_file(file));
-  double round_before = 0;
-  double seconds_before = 0;
-  for (std::string line; std::getline(lines, line);) {
-    const auto row = nlohmann::json::parse(line, nullptr, false);
-    if (!row.is_object() || !number(row, "round")) continue;
-    const DashboardTest test{row.at("round"), number(row, "test_accuracy"), number(row, "test_loss")};
-    const double seconds = number(row, "seconds").value_or(0);
-    const auto rounds = static_cast<double>(test.round) - round_before;
-    state.add_past(test, number(row, "train_loss").value_or(std::numeric_limits<double>::quiet_NaN()),
-                   seconds > seconds_before ? rounds / (seconds - seconds_before) : 0);
-    round_before = static_cast<double>(test.round);
-    seconds_before = seconds;
+void add_past(const fs::path& folder, DashboardState& state) {
+  MetricsRow before;
+  for (const MetricsRow& row : read_metrics(folder)) {
+    const auto rounds = static_cast<double>(row.round) - static_cast<double>(before.round);
+    state.add_past(test_of(row), row.train_loss.value_or(std::numeric_limits<double>::quiet_NaN()),
+                   row.seconds > before.seconds ? rounds / (row.seconds - before.seconds) : 0);
+    before = row;
   }
 }
 
@@ -105,9 +92,13 @@ std::string RunDashboard::invitation() const {
 
 void RunDashboard::watch(TrainHooks& hooks) {
   hooks.started = [this, before = hooks.started] {
-    add_past(fs::path(config_.out) / "metrics.jsonl", state_);
+    add_past(config_.out, state_);
     dashboard_.write_link();
     if (before) before();
+  };
+  hooks.tested = [this, before = hooks.tested](const MetricsRow& row, const Tally& tally) {
+    state_.add_test(test_of(row));
+    if (before) before(row, tally);
   };
   hooks.watch = [this](const RunView& run) { see(run); };
 }
@@ -117,7 +108,6 @@ void RunDashboard::see(const RunView& run) {
   state_.add_round({run.progress.rounds, run.train_loss, run.progress.votes,
                     wire_of(config_, run.progress.traffic, run.parameters)},
                    now);
-  if (run.tested) state_.add_test({run.progress.rounds, run.accuracy, run.test_loss});
   if (!is_time_to_look() && run.progress.rounds != config_.rounds) return;
   const Clock::time_point start = Clock::now();
   look(run);

@@ -8,10 +8,11 @@
 #include <optional>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "report/figure.h"
 #include "run/cells.h"
 #include "run/curves.h"
-#include "run/record.h"
+#include "run/run_files.h"
 
 namespace signvote {
 namespace {
@@ -69,8 +70,12 @@ bool reproduce_figure1(const Figure1Options& options, const Dataset& dataset, co
 
   const TrainConfig& first = cells.front().config;
   Figure figure;
-  figure.title = fmt::format("{} {}: test accuracy, {} rounds, {} step {}", first.dataset, first.model,
-                             first.rounds, options.base.step_schedule, *options.base.step);
+  figure.title = fmt::format("{} {}: test accuracy, {}, {} step {}", first.dataset, first.model,
+                             counted(first.rounds, "round"), options.base.step_schedule, *options.base.step);
+  for (const Cell& cell : cells)
+    if (cell.method == kOwnDefaults && cell.config.seed == first.seed && cell.config.batches == first.batches)
+      figure.title +=
+          fmt::format(" (signvote's defaults: {} from {})", cell.config.step_schedule, *cell.config.step);
   figure.seeds = options.seeds;
   figure.baseline = options.methods.front().name;
   std::vector<std::string> methods;

@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/text.h"
 #include "engine/checkpoint.h"
 #include "engine/replay.h"
 #include "journal/folder.h"
@@ -53,9 +54,9 @@ SavedTally load_checkpointed(const TrainConfig& config, const fs::path& folder) 
   std::optional<RunState> state = load_checkpoint(folder, {});
   if (!state)
     throw DataError(
-        fmt::format("'{}' has no checkpoint.bin yet: the run saves every {} rounds (--save-every), at its "
+        fmt::format("'{}' has no checkpoint.bin yet: the run saves every {} (--save-every), at its "
                     "end and on Ctrl-C",
-                    folder.string(), config.save_every));
+                    folder.string(), counted(config.save_every, "round")));
   check_run(*state, config, folder);
   SavedTally saved{Tally(config.tally_options(state->parameters.size())), state->progress, {}};
   restore_tally(*state, folder, saved.tally);
@@ -130,7 +131,7 @@ Insight inspect(const TrainConfig& config, const Tally& tally, const RunProgress
   const bool counts = counts_by_coordinate(config);
   std::size_t coordinates = 0;
   for (const auto& [name, size] : layers) coordinates += size;
-  if (counts && coordinates != tally.size())
+  if (!layers.empty() && counts && coordinates != tally.size())
     throw DataError(
         fmt::format("the tally has {} coordinates where the model has {}", tally.size(), coordinates));
 
@@ -147,8 +148,9 @@ Insight inspect(const TrainConfig& config, const Tally& tally, const RunProgress
   for (std::uint32_t m = 0; m < options.workers; ++m) {
     WorkerInsight worker;
     if (insight.served) worker.owner = owners[m];
-    worker.rounds = tally.rounds_of(m);
     const auto votes = static_cast<double>(progress.votes[m]);
+    // A tally that learns nothing has not counted those of a run that it goes on from (fork_run).
+    worker.rounds = insight.learns ? tally.rounds_of(m) : static_cast<std::uint32_t>(votes);
     worker.batch = votes > 0 ? static_cast<double>(progress.samples[m]) / votes : batches[m];
     if (is_fixed || (insight.learns && worker.rounds > 0)) {
       const Tally::MeanWeight mean = tally.mean_weight(m);
@@ -191,7 +193,7 @@ HeatMap heat_map_of(const Insight& insight) {
     map.values.insert(map.values.end(), worker.layer_error_rates.begin(), worker.layer_error_rates.end());
   }
   map.row_title = "worker";
-  const std::string when = fmt::format(", after {} rounds", insight.rounds);
+  const std::string when = ", after " + counted(insight.rounds, "round");
   if (by_layer) {
     map.title = "How often each worker was wrong" + when;
     map.remark = "blue: right more often than not; white: a guess; orange: wrong more often";

@@ -66,8 +66,8 @@ struct Insight {
   std::vector<double> agreement;  // with agree, see Tally::agreement_shares
 };
 
-/// `layers` are the model's, and are only needed if counts_by_coordinate. Throws DataError if they do not
-/// have as many coordinates as the tally.
+/// `layers` are the model's, and are only needed if counts_by_coordinate; without them nothing is told by
+/// layer. Throws DataError if they do not have as many coordinates as the tally.
 Insight inspect(const TrainConfig& config, const Tally& tally, const RunProgress& progress,
                 const std::vector<std::string>& owners, const Layers& layers);
 inline Insight inspect(const TrainConfig& config, const SavedTally& saved, const Layers& layers) {

@@ -11,6 +11,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/text.h"
 #include "kernels/kernels.h"
 #include "learn/model_file.h"
 #include "learn/partition.h"
@@ -53,9 +54,9 @@ GradientOptions gradient_options(const TrainConfig& config, const Dataset& datas
   for (std::size_t m = 0; m < options.batches.size(); ++m)
     if (options.batches[m] > options.shares[m].size())
       throw ConfigError(
-          fmt::format("worker {} has a batch of {} but holds only {} samples; give it a smaller batch in "
+          fmt::format("worker {} has a batch of {} but holds only {}; give it a smaller batch in "
                       "--batches, or take another --partition",
-                      m, options.batches[m], options.shares[m].size()));
+                      m, options.batches[m], counted(options.shares[m].size(), "sample")));
   return options;
 }
 
@@ -164,7 +165,8 @@ void Learner::step(std::uint64_t round, const SignVector& verdict) {
 /// x <- x - decay * x - delta * (sum of what the voters remember) / (their samples). A gradient is a sum over
 /// samples and momentum is linear, so this is the momentum of the mean gradient.
 void Learner::step_by_mean(const Step& step) {
-  const auto all = std::max<std::uint64_t>(1, std::reduce(samples_.begin(), samples_.end(), std::uint64_t{0}));
+  const auto all =
+      std::max<std::uint64_t>(1, std::reduce(samples_.begin(), samples_.end(), std::uint64_t{0}));
   const float delta = step.delta / static_cast<float>(all);
   const std::span<float> parameters = replicas_.parameters();
   constexpr std::size_t kRange = 4096;

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "base/files.h"
 #include "base/sha256.h"
+#include "base/text.h"
 #include "run/schedule.h"
 #include "signvote/error.h"
 
@@ -81,10 +83,11 @@ MetricsRows rows_until(const fs::path& file, std::uint64_t round) {
                       file.string(), line));
     }
     const BestTest test = test_of(row);
-    best.add(test);
+    const bool tested = row.contains("test_accuracy") || row.contains("test_loss");
+    if (tested) best.add(test);
     left_out = left_out || test.round > round;
     if (left_out) continue;
-    rows.best.add(test);
+    if (tested) rows.best.add(test);
     rows.bytes = end + 1;
     rows.last_is_wanted = test.round == round;
   }
@@ -97,14 +100,22 @@ Record::Record(const TrainConfig& config, Trainee& trainee, std::uint64_t rounds
       trainee_(trainee),
       folder_(config.out),
       rows_(rows_until(folder_ / "metrics.jsonl", rounds)),
-      best_(fs::exists(folder_ / kBestModel) ? rows_.best : BestTest{}),
+      best_(fs::exists(folder_ / best_file()) ? rows_.best : BestTest{}),
+      last_row_(rows_.last_is_wanted ? std::optional(rounds) : std::nullopt),
       metrics_(folder_ / "metrics.jsonl", rows_.bytes) {}
 
-void Record::test(const RunProgress& progress, double train_loss) {
+MetricsRow Record::test(const RunProgress& progress, double train_loss, const ReportedTest* reported) {
   tested_ = trainee_.test();
+  if (reported != nullptr) reported_ = *reported;
+  last_row_ = progress.rounds;
   const Traffic& sent = progress.traffic;
   const std::size_t size = trainee_.parameters().size();
   nlohmann::ordered_json row = {{"round", progress.rounds}};
+  if (reported != nullptr) {
+    row["reported_by"] = reported->by;
+    if (reported->accuracy) row["test_accuracy"] = *reported->accuracy;
+    if (reported->loss) row["test_loss"] = *reported->loss;
+  }
   if (accuracy()) row["test_accuracy"] = *accuracy();
   if (tested_) row["test_loss"] = tested_->loss;
   row["train_loss"] = train_loss;
@@ -116,8 +127,14 @@ void Record::test(const RunProgress& progress, double train_loss) {
   row["model_sha256"] = sha256_hex(std::as_bytes(trainee_.parameters()));
   row["seconds"] = progress.seconds;
   // Before the row: a best.pt that no row speaks of is written again, when the run goes on.
-  if (tested_ && best_.add(test_of(row))) trainee_.write_model(folder_ / "best");
+  if ((tested_ || reported != nullptr) && best_.add(test_of(row))) trainee_.write_model(folder_ / "best");
   metrics_.append(row.dump());
+  return metrics_row(nlohmann::json::parse(row.dump()));  // as whoever reads the file will see it
+}
+
+std::string Record::best_file() const {
+  const bool npy = !config_.has_network() && fs::path(parameters_copy(config_)).extension() == ".npy";
+  return npy ? "best.npy" : kBestModel;
 }
 
 void Record::write_model() { trainee_.write_model(folder_ / "model"); }
@@ -148,15 +165,16 @@ void Record::write_summary(const RunProgress& progress, const Tally& tally,
   if (best_.round != 0) {
     nlohmann::ordered_json best = {{"round", best_.round}};
     if (best_.accuracy) best["test_accuracy"] = *best_.accuracy;
-    best["test_loss"] = best_.loss;
+    if (std::isfinite(best_.loss)) best["test_loss"] = best_.loss;  // else only an accuracy was reported
     best["model_sha256"] = best_.model_sha256;
-    best["file"] = kBestModel;
+    best["file"] = best_file();
     result["best"] = best;
   }
   result["bits_per_parameter_up"] =
       bits_per_parameter(sent.ballot_bytes, sent.ballots, size, config_.full_precision());
   result["bits_per_parameter_down"] =
       bits_per_parameter(sent.verdict_bytes, sent.verdicts, size, config_.full_precision());
+  if (config_.engine == "mpi") result["bytes_between_ranks"] = sent.rank_bytes;
   result["absences"] = *config_.workers * progress.rounds - sum(progress.votes);
   result["samples_per_second"] = progress.training_seconds > 0
                                      ? static_cast<double>(sum(progress.samples)) / progress.training_seconds
@@ -174,14 +192,15 @@ void Record::write_summary(const RunProgress& progress, const Tally& tally,
   write_file_atomically(folder_ / "summary.json", result.dump(2) + "\n");
 }
 
-nlohmann::json read_summary(const fs::path& folder) {
-  const fs::path file = folder / "summary.json";
-  if (!fs::exists(file)) return nullptr;
-  try {
-    return nlohmann::json::parse(read_text_file(file));
-  } catch (const nlohmann::json::exception&) {
-    throw DataError(fmt::format("'{}' is damaged: it is not JSON", file.string()));
-  }
+std::optional<std::string> finished_already(const TrainConfig& config) {
+  const nlohmann::json summary = read_summary(config.out);
+  if (summary.is_null() || summary.value("rounds", std::uint64_t{0}) != config.rounds) return std::nullopt;
+  TrainConfig longer = config;
+  ++longer.rounds;
+  return fmt::format("'{}' has finished its {}; {}", config.out, counted(config.rounds, "round"),
+                     same_steps(config, longer, config.rounds)
+                         ? "give --rounds with a larger number to go on"
+                         : "for more, begin anew with a larger --rounds, because its steps would be others");
 }
 
 /// A line on the best model, if it is not the last one.

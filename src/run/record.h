@@ -13,12 +13,13 @@
 #include "engine/run_state.h"
 #include "learn/evaluate.h"
 #include "run/config.h"
+#include "run/run_files.h"
 #include "run/trainee.h"
 #include "signvote/tally.h"
 
 namespace signvote {
 
-/// The file of the best model.
+/// The file of the best model; best.npy if the first parameters came as .npy.
 inline constexpr const char* kBestModel = "best.pt";
 
 /// The best test of a run: the highest accuracy, or the lowest loss where there is no accuracy.
@@ -49,21 +50,21 @@ class Record {
   /// this. Throws DataError that names the line if a row is damaged.
   Record(const TrainConfig& config, Trainee& trainee, std::uint64_t rounds);
 
-  /// True if metrics.jsonl had a row of round `rounds`.
-  bool tested() const { return rows_.last_is_wanted; }
+  /// True if the last row of metrics.jsonl is of this round.
+  bool has_row(std::uint64_t round) const { return last_row_ == round; }
 
-  /// Tests the model, if it can be tested, and adds a row. Writes best.pt if this is the best test so far.
-  /// `train_loss` is the mean over the last round's samples.
-  void test(const RunProgress& progress, double train_loss);
+  /// Tests the model, if it can be tested, or takes what a worker has `reported` of it, and adds a row.
+  /// Writes best.pt if this is the best test so far. `train_loss` is the mean over the last round's samples.
+  /// Returns the row.
+  MetricsRow test(const RunProgress& progress, double train_loss, const ReportedTest* reported = nullptr);
 
   /// The accuracy in the last test, if there was one and y is a class.
-  std::optional<double> accuracy() const { return tested_ ? tested_->accuracy() : std::nullopt; }
+  std::optional<double> shown_accuracy() const { return tested_ ? accuracy() : reported_.accuracy; }
   /// The loss in the last test, if there was one without an accuracy.
   std::optional<double> shown_test_loss() const {
-    return tested_ && !accuracy() ? std::optional(tested_->loss) : std::nullopt;
+    if (shown_accuracy()) return std::nullopt;
+    return tested_ ? std::optional(tested_->loss) : reported_.loss;
   }
-
-  std::optional<double> test_loss() const { return tested_ ? std::optional(tested_->loss) : std::nullopt; }
 
   /// The tests since the best one.
   std::uint64_t tests_since_best() const { return best_.tests_since; }
@@ -79,18 +80,22 @@ class Record {
                      std::optional<double> outside_gradients_share);
 
  private:
+  std::optional<double> accuracy() const { return tested_ ? tested_->accuracy() : std::nullopt; }
+  std::string best_file() const;
+
   const TrainConfig& config_;
   Trainee& trainee_;
   std::filesystem::path folder_;
   MetricsRows rows_;
   BestTest best_;
+  std::optional<std::uint64_t> last_row_;
   LineLog metrics_;
-  std::optional<Evaluation> tested_;  // the last test
+  std::optional<Evaluation> tested_;  // the last test, if the run can test
+  ReportedTest reported_{};           // otherwise the last that a worker told
 };
 
-/// Reads the summary.json of the run in `folder`; null if it has none. Throws DataError if it cannot be
-/// read.
-nlohmann::json read_summary(const std::filesystem::path& folder);
+/// One line that says so, and what to do for more, if the run in config.out has finished its rounds.
+std::optional<std::string> finished_already(const TrainConfig& config);
 
 /// The table for people that is shown at the end of a run.
 std::string format_summary(const nlohmann::json& summary);

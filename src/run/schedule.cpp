@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numbers>
 
+#include "base/text.h"
 #include "signvote/error.h"
 
 namespace signvote {
@@ -64,18 +65,17 @@ void check_schedule(const TrainConfig& config) {
   // With wsd the step may not begin to fall before it has risen.
   const std::uint64_t last = config.rounds - (config.step_schedule == "wsd" ? decay_rounds(config) : 0);
   if (config.warmup_rounds > 0 && config.warmup_rounds >= last)
-    throw ConfigError(fmt::format(
-        "--warmup-rounds is {}, but --step-schedule {} with {} rounds leaves fewer than {} for it",
-        config.warmup_rounds, config.step_schedule, config.rounds, last));
+    throw ConfigError(
+        fmt::format("--warmup-rounds is {}, but --step-schedule {} with {} leaves fewer than {} for it",
+                    config.warmup_rounds, config.step_schedule, counted(config.rounds, "round"), last));
   if (*config.step * config.weight_decay >= 1)
     throw ConfigError(fmt::format(
         "--step {} times --weight-decay {} is not below 1, so every round would wipe out the model; take a "
         "smaller one",
         *config.step, config.weight_decay));
   if (Schedule(config)(config.rounds - 1).delta == 0)
-    throw ConfigError(
-        fmt::format("--step {} is so small that it ends as 0 after {} rounds; take a larger one",
-                    *config.step, config.rounds));
+    throw ConfigError(fmt::format("--step {} is so small that it ends as 0 after {}; take a larger one",
+                                  *config.step, counted(config.rounds, "round")));
 }
 
 bool same_steps(const TrainConfig& before, const TrainConfig& after, std::uint64_t rounds) {
@@ -89,14 +89,15 @@ bool same_steps(const TrainConfig& before, const TrainConfig& after, std::uint64
 void check_rounds(const TrainConfig& before, const TrainConfig& after, std::uint64_t done) {
   if (done > after.rounds)
     throw ConfigError(
-        fmt::format("'{}' has finished {} rounds already, more than --rounds {}; give at least "
+        fmt::format("'{}' has finished {} already, more than --rounds {}; give at least "
                     "that many, or choose another folder",
-                    before.out, done, after.rounds));
+                    before.out, counted(done, "round"), after.rounds));
   if (!same_steps(before, after, done))
-    throw ConfigError(fmt::format(
-        "'{}' has done {} rounds with the steps that --step-schedule {} gives {} rounds, which would be "
-        "others for {}; begin anew with --rounds {}, or choose constant or wsd next time",
-        before.out, done, before.step_schedule, before.rounds, after.rounds, after.rounds));
+    throw ConfigError(
+        fmt::format("'{}' has done {} with the steps that --step-schedule {} gives {}, which would be "
+                    "others for {}; begin anew with --rounds {}, or choose constant or wsd next time",
+                    before.out, counted(done, "round"), before.step_schedule, counted(before.rounds, "round"),
+                    after.rounds, after.rounds));
 }
 
 }  // namespace signvote

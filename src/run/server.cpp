@@ -27,6 +27,7 @@ TrainResult serve(const TrainConfig& config, ServerEngineOptions options, bool o
   options.settings = settings_for_workers(config);
   if (!own_batches) options.batches = config.batch_sizes();
   options.rounds = config.rounds;
+  options.takes_tests = !config.has_network();
   options.step_of = Schedule(config);
   options.folder = config.out;
   options.log = own.warn;

@@ -12,10 +12,11 @@
 #include <optional>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "report/figure.h"
 #include "run/cells.h"
 #include "run/curves.h"
-#include "run/record.h"
+#include "run/run_files.h"
 
 namespace signvote {
 namespace {
@@ -135,8 +136,8 @@ class Table {
     std::string missing;
     for (const Cell& cell : cells_)
       if (const auto& result = results_.at(cell.config.out); result.summary.is_null())
-        missing += fmt::format("- {}, {}, seed {}: {} of {} rounds\n", cell.row, cell.method,
-                               cell.config.seed, result.rounds, cell.config.rounds);
+        missing += fmt::format("- {}, {}, seed {}: {} of {}\n", cell.row, cell.method, cell.config.seed,
+                               result.rounds, counted(cell.config.rounds, "round"));
     if (!missing.empty()) text += "\n## Not finished, and not in the tables above\n" + missing;
     return text;
   }

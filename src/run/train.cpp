@@ -72,9 +72,9 @@ class Run {
   TrainResult go() {
     engine_->start();
     // A server that was killed may have decided a round without testing it.
-    if (record_ && progress_.rounds > 0 && due_for_test() && !record_->tested()) test();
+    if (record_ && progress_.rounds > 0 && due_for_test() && !record_->has_row(progress_.rounds)) test();
     const std::uint64_t last = std::min(config_.rounds, hooks_.pause_after);
-    watch(std::numeric_limits<double>::quiet_NaN(), false);
+    watch(std::numeric_limits<double>::quiet_NaN());
     bool stopped = stops_alone();
     bool is_enough = out_of_patience();
     while (progress_.rounds < last && !stopped && !is_enough) {
@@ -89,12 +89,13 @@ class Run {
         hooks_.progress({{},
                          progress_.rounds,
                          config_.rounds,
-                         record_->accuracy(),
+                         record_->shown_accuracy(),
                          loss_,
                          tests,
                          record_->shown_test_loss()});
-      if (decided) watch(loss_, tests);
+      if (decided) watch(loss_);
     }
+    if (row_waits_) write_row(nullptr);
     const bool finished = progress_.rounds == config_.rounds || is_enough;
     if (is_enough && record_ && hooks_.warn)
       hooks_.warn(
@@ -124,6 +125,9 @@ class Run {
     stopped = outcome.stop;
     if (outcome.verdict == nullptr && stopped) return false;
     if (outcome.present == 0) on_all_ranks(group_, [this] { throw_diverged(); });
+    const ReportedTest* reported = outcome.tests.empty() ? nullptr : &outcome.tests.front();
+    if (row_waits_ || (reported && record_ && progress_.rounds > 0 && !record_->has_row(progress_.rounds)))
+      write_row(reported);
     timed("step", [&] { take(outcome); });
 
     if (const auto warning = loss_watch_.add(progress_.rounds, loss_); warning && record_ && hooks_.warn)
@@ -172,12 +176,24 @@ class Run {
   /// in a round.
   bool stops_alone() const { return group_.size() == 1 && hooks_.stop_requested(); }
 
-  void test() { record_->test(progress(), loss_); }
+  /// Where only workers can test the model, the row waits for their reports, which come with the next
+  /// ballots.
+  void test() {
+    if (config_.has_network())
+      write_row(nullptr);
+    else
+      row_waits_ = true;
+  }
 
-  void watch(double loss, bool tests) {
+  void write_row(const ReportedTest* reported) {
+    row_waits_ = false;
+    const MetricsRow row = record_->test(progress(), loss_, reported);
+    if (hooks_.tested) hooks_.tested(row, engine_->tally());
+  }
+
+  void watch(double loss) {
     if (record_ && hooks_.watch)
-      hooks_.watch({progress(), engine_->tally(), *trainee_, trainee_->parameters().size(), loss, tests,
-                    record_->accuracy(), record_->test_loss()});
+      hooks_.watch({progress(), engine_->tally(), *trainee_, trainee_->parameters().size(), loss});
   }
 
   void save() {
@@ -241,8 +257,9 @@ class Run {
   std::unique_ptr<Engine> engine_;
   std::optional<Record> record_;
 
-  RunProgress progress_;  // its times and traffic are those of earlier processes
-  double loss_ = 0;       // the mean loss of the last round
+  RunProgress progress_;    // its times and traffic are those of earlier processes
+  double loss_ = 0;         // the mean loss of the last round
+  bool row_waits_ = false;  // of metrics.jsonl, on the model as it is
   LossWatch loss_watch_;
   // The times of this process.
   Clock::time_point start_ = Clock::now();

@@ -27,6 +27,7 @@
 #include "learn/dataset.h"
 #include "report/progress.h"
 #include "run/config.h"
+#include "run/run_files.h"
 #include "run/trainee.h"
 
 namespace signvote {
@@ -37,18 +38,16 @@ struct RunView {
   const Tally& tally;  // of this process's coordinates
   const Trainee& trainee;
   std::size_t parameters = 0;
-  double train_loss = 0;              // the mean of the last round; NaN before this process's first
-  bool tested = false;                // after this round
-  std::optional<double> accuracy{};   // the last test's
-  std::optional<double> test_loss{};  // likewise
+  double train_loss = 0;  // the mean of the last round; NaN before this process's first
 };
 
 /// What a run tells its caller while it works. Each may be left empty.
 struct TrainHooks {
-  std::function<void()> started;                       // everything is ready, the first round begins
-  std::function<void(const ProgressState&)> progress;  // after every round
-  std::function<void(const RunView&)> watch;           // before the first round, and after every round
-  std::function<void(const std::string&)> warn;        // one line; from any thread
+  std::function<void()> started;                                // everything is ready, the first round begins
+  std::function<void(const ProgressState&)> progress;           // after every round
+  std::function<void(const MetricsRow&, const Tally&)> tested;  // after every row of metrics.jsonl
+  std::function<void(const RunView&)> watch;     // before the first round, and after every round
+  std::function<void(const std::string&)> warn;  // one line; from any thread
   std::function<void(const char* phase, double seconds)> spent;  // the seconds that a phase took
   const std::atomic<bool>* stop = nullptr;                       // if set: save after this round and return
   std::uint64_t pause_after = UINT64_MAX;                        // the same after so many rounds

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "learn/dataset.h"
 #include "run/learner.h"
 #include "run/worker_memory.h"
@@ -111,16 +112,15 @@ class Worker {
     batch_ = options_.batch.value_or(config_.batch_sizes()[worker_]);
     if (options_.round_seconds > 0) batch_ = static_cast<std::uint32_t>(std::min<std::size_t>(64, share));
     if (batch_ > share)
-      throw ConfigError(
-          fmt::format("--batch is {}, but worker {} holds only {} samples", batch_, worker_, share));
+      throw ConfigError(fmt::format("--batch is {}, but worker {} holds only {}", batch_, worker_,
+                                    counted(share, "sample")));
     learner_->set_batch(worker_, batch_);
     remember(run);
-    say(fmt::format("worker {} of {}: {} on {} with {} samples a round of {}, {} rounds", worker_,
-                    *config_.workers, std::filesystem::path(config_.model).filename().string(),
-                    config_.dataset,
-                    options_.round_seconds > 0 ? fmt::format("what fits {} s", options_.round_seconds)
-                                               : fmt::format("{}", batch_),
-                    share, run.rounds));
+    say(fmt::format("worker {} of {}: {} on {} with {} a round of {}, {}", worker_, *config_.workers,
+                    std::filesystem::path(config_.model).filename().string(), config_.dataset,
+                    options_.round_seconds > 0 ? fmt::format("what samples fit {} s", options_.round_seconds)
+                                               : counted(batch_, "sample"),
+                    share, counted(run.rounds, "round")));
   }
 
   /// Goes on with the memory that an earlier process of this worker left, if there is one.

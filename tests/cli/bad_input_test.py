@@ -29,8 +29,45 @@ class Usage(Case):
                 (["train", "twice"], "unknown argument 'twice'; see signvote train --help"),
                 (["trian"], "unknown argument 'trian'; did you mean train?"),
                 (["reproduce", "figure2"], "unknown argument 'figure2'; did you mean figure1?"),
+                (
+                    ["train", "--dataset", "MNIST"],
+                    "neither mnist, cifar10 nor a folder or a .txt file; did you mean mnist?",
+                ),
+                (["train", "--model", "resnet18"], "did you mean resnet20?"),
             ],
         )
+
+    def test_words_of_other_programs_are_told_what_they_are_called_here(self):
+        train = {
+            "--lr": "it is called --step here",
+            "--learning-rate=0.1": "'--learning-rate'; it is called --step here",
+            "--epochs": "it is called --rounds here",
+            "--steps": "it is called --rounds here",
+            "--batch-size": "it is called --batches here, which are each worker's own: 15x64 is",
+            "--batch_size": "it is called --batches here",
+            "--device": "everything is computed on CPUs",
+            "--gpu": "everything is computed on CPUs",
+            "--cuda": "everything is computed on CPUs",
+            "--optimizer": "--method says how votes are weighed",
+            "--momentum": "it is called --sign-of here, e.g. momentum:0.9",
+            "--weight_decay": "did you mean --weight-decay?",
+            "--world-size": "mpirun -n 3 signvote train --engine mpi",
+            "--num-workers": "it is called --workers here, which vote; --threads says",
+            "-o": "it is called --out here",
+            "--checkpoint": "it is called --resume here",
+            "--verbose": "there is one amount of output",
+        }
+        cases = [(["train", flag, "1"], says) for flag, says in train.items()]
+        cases += [
+            (["server", "--resume", "x"], "it is called --state here"),
+            (["server", "--port", "7000"], "it is called --listen here"),
+            (["worker", "--server", "x"], "it is called --connect here"),
+            (["worker", "--batch-size", "4"], "it is called --batch here"),
+            (["worker", "--lr", "1"], "a worker gets the run's settings from its server"),
+            (["worker", "--seed", "1"], "a worker gets the run's settings from its server"),
+            (["eval", "--lr", "1"], "see signvote eval --help"),
+        ]
+        self.refuse_each(2, cases)
 
     def test_missing_words_are_asked_for(self):
         self.refuse_each(
@@ -39,7 +76,11 @@ class Usage(Case):
                 ([], "see signvote --help"),
                 (["reproduce"], "see signvote reproduce --help"),
                 (["eval"], "model is required"),
-                (["train", "--rounds"], "--rounds"),
+                (["train", "--rounds"], "--rounds needs a value; see signvote train --help"),
+                (["train", "--out", ""], "--out is empty"),
+                (["train", "--rounds", 1, "--rounds", 2], "--rounds is given more than once"),
+                (["journal", "x"], "a subcommand is missing: verify, list, model, backup, restore"),
+                (["data"], "a subcommand is missing: fetch"),
             ],
         )
 
@@ -115,14 +156,20 @@ class Usage(Case):
 
 
 class ConfigFile(Case):
-    def test_errors_name_the_line(self):
+    def test_errors_name_the_line_and_what_is_first(self):
         cases = {
             "round": ("rounds = 3\nround = 4\n", "round.toml:2: unknown key 'round'; did you mean 'rounds'?"),
             "syntax": ("rounds = 3\n\nseed = = 4\n", "syntax.toml:3: "),
             "value": ("seed = 1\nrounds = 0\n", "value.toml:2: rounds: "),
             "twice": ("seed = 1\nseed = 2\n", "twice.toml:2: "),
             "list": ("rounds = [3]\n", "list.toml:1: rounds: must be a number or a string"),
-            "table": ("[train]\nrounds = 3\n", "table.toml:1: unknown key 'train'"),
+            "table": ("[train]\nrounds = 3\n", "table.toml:1: unknown key 'train'; settings stand outside of tables"),
+            "first": ("zebra = 1\nalpha = 2\n", "first.toml:1: unknown key 'zebra'"),
+            "first_value": ("threads = -1\nrounds = 0\n", "first_value.toml:1: threads: "),
+            "lr": ("seed = 1\nlr = 0.1\n", "lr.toml:2: unknown key 'lr'; it is called 'step' here"),
+            "epochs": ("epochs = 3\n", "epochs.toml:1: unknown key 'epochs'; it is called 'rounds' here"),
+            "size": ("batch_size = 3\n", "size.toml:1: unknown key 'batch_size'; it is called 'batches' here"),
+            "device": ('device = "cuda"\n', "device.toml:1: unknown key 'device'; everything is computed on CPUs"),
         }
         for name, (text, _) in cases.items():
             (self.folder / f"{name}.toml").write_text(text)
@@ -191,6 +238,18 @@ class DataFiles(Case):
     def test_labels_in_place_of_images_are_refused(self):
         shutil.copy(self.data / "train-labels-idx1-ubyte", self.data / "train-images-idx3-ubyte")
         self.refuse_data(["train-images-idx3-ubyte", "is a label file"])
+
+    def test_images_of_another_size_are_told_what_fits(self):
+        images = bytearray((self.data / "train-images-idx3-ubyte").read_bytes())
+        images[8:16] = (14).to_bytes(4, "big") + (56).to_bytes(4, "big")
+        (self.data / "train-images-idx3-ubyte").write_bytes(images)
+        self.refuse_data(["14 x 56 pixels, not 28 x 28", "for data of your own, give the folder as --dataset"])
+        tests = bytearray((self.data / "t10k-images-idx3-ubyte").read_bytes())
+        tests[8:16] = images[8:16]
+        (self.data / "t10k-images-idx3-ubyte").write_bytes(tests)
+        own = ["train", "--dataset", self.data, "--batches", "4,4", "--rounds", 1, "--out", self.folder / "own"]
+        self.refuse(2, *own, says=["at least 16 x 16 pixels, not 14 x 56", "take --model resnet20"])
+        self.succeed(*own, "--model", "resnet20")
 
     def test_fewer_labels_than_images_are_refused(self):
         shutil.copy(self.data / "t10k-labels-idx1-ubyte", self.data / "train-labels-idx1-ubyte")

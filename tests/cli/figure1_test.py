@@ -161,7 +161,10 @@ class Figure1(Case):
         self.refuse_each(
             2,
             [
-                (["reproduce", "figure1", "--methods", "it,sign"], ["--method is 'sign'", "take agree"]),
+                (
+                    ["reproduce", "figure1", "--methods", "it,sign"],
+                    ["--methods names 'sign'", "take agree", ", signvote"],
+                ),
                 (["reproduce", "figure1", "--methods", "it,mv,it"], ["names it twice"]),
                 (["reproduce", "figure1", "--batches", "four"], ["--batches is 'four'"]),
             ],

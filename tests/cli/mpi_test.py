@@ -1,13 +1,18 @@
 """signvote train --engine mpi where something is wrong: on one rank or on all, and in the files a crash leaves."""
 
+import contextlib
 import os
+import pathlib
+import re
+import shlex
 import shutil
+import signal
 import subprocess
 
 from command_line import ENVIRONMENT, FILES, PAPER, SIGNVOTE, Case, contents, flags, main, summary
 from generated_data import mnist
-from processes import run_session
-from waiting import TIMEOUT
+from processes import end_session, run_session, start_session
+from waiting import TIMEOUT, Over, wait_until, with_enough_rounds
 
 # 582,026 parameters in 9095 words; weights come into force on the way.
 OPTIONS = {
@@ -127,6 +132,41 @@ class AllRanks(Job):
             )
             self.assertEqual(result.returncode, 1)
             self.assertRegex(result.stderr, r"\Asignvote: [^\n]+nothing.pt[^\n]+\n\Z")
+
+
+class Stopped(Job):
+    @with_enough_rounds(40)
+    def test_a_stopped_job_says_the_whole_command_to_go_on(self, rounds):
+        """mpirun's part of it too. One rank is asked to stop: mpirun itself would leave them all only a second."""
+        command = ["mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none"]
+        environment = {**ENVIRONMENT, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        out = self.folder / "run"
+        job = start_session(
+            [*command, SIGNVOTE, "train", *self.options(rounds=rounds, save_every=rounds, out=out), "--engine", "mpi"],
+            env=environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self.addCleanup(end_session, job)
+        wait_until(
+            "a test", lambda: (file := out / "metrics.jsonl").exists() and file.stat().st_size or job.poll() is not None
+        )
+        for rank in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                words = rank.read_bytes().decode().split("\0")
+                if words[0] == SIGNVOTE and str(out) in words:
+                    os.kill(int(rank.parent.name), signal.SIGTERM)
+                    break
+        _, stderr = job.communicate(timeout=TIMEOUT)
+        if (out / "summary.json").exists():
+            raise Over("it was asked too late")
+        said = re.search(rf"saved after round \d+ of {rounds}; go on with: (.*)", stderr)
+        self.assertTrue(said, stderr)
+        self.assertEqual(shlex.split(said[1]), [*command, SIGNVOTE, "train", "--resume", str(out)])
+        result = run_session(["sh", "-c", said[1]], TIMEOUT, env=environment)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(summary(out)["rounds"], rounds)
 
 
 class CrashWindow(Job):

@@ -50,7 +50,8 @@ class Lab:
         return f"network namespaces need {missing}" if missing else None
 
     def __init__(self, hosts, mbit=None):
-        """`mbit`: megabits a second, each way, of each host's link; None: as fast as the machine goes."""
+        """`mbit`: megabits a second, each way, of every host's link, or a list of them; None: as fast as the machine
+        goes."""
         for tool in ("ip", "tc"):
             if not shutil.which(tool):
                 raise OSError(f"there is no '{tool}'; scripts/setup installs it")
@@ -73,7 +74,8 @@ class Lab:
         # It would send queries of its own.
         _do("ip", "-n", switch, "link", "add", "bridge", "type", "bridge", "mcast_snooping", "0")
         _do("ip", "-n", switch, "link", "set", "bridge", "up")
-        for host in range(self.hosts):
+        rates = self.mbit if isinstance(self.mbit, list) else [self.mbit] * self.hosts
+        for host, rate in enumerate(rates):
             inside = self.namespace(host)
             port = f"host{host}"
             self._add(inside)
@@ -83,9 +85,9 @@ class Lab:
                 # One frame is one frame, as on a wire: the kernel would pass 64 KiB with one header between two
                 # namespaces, and count it so.
                 _do("ip", "-n", namespace, "link", "set", interface, "gso_max_segs", 1)
-                if self.mbit is not None:
+                if rate is not None:
                     # A burst of not three frames: what is short must not slip through faster than the line.
-                    limit = f"rate {self.mbit}mbit burst 4kb latency 50ms".split()
+                    limit = f"rate {rate}mbit burst 4kb latency 50ms".split()
                     _do("tc", "-n", namespace, "qdisc", "add", "dev", interface, "root", "tbf", *limit)
                 _do("ip", "-n", namespace, "link", "set", interface, "up")
             _do("ip", "-n", inside, "link", "set", "lo", "up")

@@ -125,6 +125,14 @@ class Network(Case):
         self.assertGreaterEqual(lab.counters(1)["rx"], 1_000_000)
         self.assertNotIn("tbf", lab.run(0, ["tc", "qdisc"], capture_output=True, text=True, check=True).stdout)
 
+    def test_links_may_be_unequal(self):
+        lab = self.make(hosts=3, mbit=[None, 40, 8])
+        limits = [lab.run(host, ["tc", "qdisc"], capture_output=True, text=True).stdout for host in range(3)]
+        self.assertNotIn("tbf", limits[0])
+        self.assertIn("rate 40Mbit", limits[1])
+        self.assertIn("rate 8Mbit", limits[2])
+        self.assertGreaterEqual(self.send(lab, [(0, 2)], 200_000), 0.8 * 8 * 200_000 / 8e6)
+
     def test_a_host_is_cut_off_and_joins_again(self):
         lab = self.make(hosts=3, mbit=100)
         self.assert_pings(lab, 0, 1)

@@ -118,7 +118,7 @@ class Guide(OwnCase):
     def test_the_page_as_typed(self):
         python = re.findall(r"```python\n(.*?)```", GUIDE, re.S)
         shell = re.findall(r"```sh\n(.*?)```", GUIDE, re.S)
-        self.assertEqual((len(python), len(shell), shell[0].count(":7000")), (2, 2, 2))
+        self.assertEqual((len(python), len(shell), shell[0].count(":7000")), (3, 3, 2))
         (self.folder / "build").symlink_to(pathlib.Path(SIGNVOTE).parent)
         (self.folder / "book.txt").write_text("all that is gold does not glitter. " * 200)
         self.export(Letters, "letters.pt")
@@ -128,7 +128,7 @@ class Guide(OwnCase):
             "/usr/bin/python3 before.py\n"
             + shell[0].replace(":7000", f":{free_port()}")
             + "/usr/bin/python3 after.py\n"
-            + shell[1]
+            + shell[2]
         )
         result = run_session(["bash", "-e", "typed.sh"], timeout=TIMEOUT, cwd=self.folder, env=ENVIRONMENT)
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -137,6 +137,22 @@ class Guide(OwnCase):
         accuracy = float(re.search(r"^accuracy (\S+)", result.stdout, re.M)[1])
         self.assertAlmostEqual(accuracy, summary(self.folder / "runs/local")["test_accuracy"], places=2)
         self.assertGreater(accuracy, 0.6)
+
+    def test_the_page_goes_on_in_ddp(self):
+        build = pathlib.Path(SIGNVOTE).parent
+        if not (build / "python/signvote").is_dir():
+            self.skipTest("this build is without the Python package")
+        python = re.findall(r"```python\n(.*?)```", GUIDE, re.S)
+        shell = re.findall(r"```sh\n(.*?)```", GUIDE, re.S)
+        self.assertIn(":29500", python[2])
+        (self.folder / "build").symlink_to(build)
+        (self.folder / "before.py").write_text(python[0])
+        (self.folder / "flowers_ddp.py").write_text(python[2].replace(":29500", f":{free_port()}"))
+        (self.folder / "typed.sh").write_text("/usr/bin/python3 before.py\n" + shell[1])
+        result = run_session(["bash", "-e", "typed.sh"], timeout=TIMEOUT, cwd=self.folder, env=ENVIRONMENT)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertGreater(float(re.search(r"^accuracy in DDP (\S+)", result.stdout, re.M)[1]), 0.6)
+        self.assertIn("norm.weight", torch.load(self.folder / "flowers_ddp.pt"))
 
 
 class Engines(OwnCase):
@@ -265,6 +281,66 @@ class Data(OwnCase):
         self.succeed("train", "--dataset", folder, "--batches", "4,4", "--rounds", 2, "--out", self.folder / "run")
         self.assertEqual(summary(self.folder / "run")["dataset"], "letters")
 
+    def test_tensors_are_as_good_as_arrays(self):
+        model, arrays = self.export(Dropout), self.arrays()
+        expected = summary(self.own("arrays", model, arrays, rounds=3))
+        tensors = self.folder / "tensors"
+        tensors.mkdir()
+        for file in arrays.iterdir():
+            tensor = torch.from_numpy(numpy.load(file))
+            if file.stem == "train_x":
+                tensor = torch.cat([tensor, tensor])[:300].requires_grad_()  # a part of what is stored
+            if file.stem == "train_y":
+                tensor = tensor.to(torch.int16)
+            if file.stem == "test_y":
+                (tensors / file.name).write_bytes(file.read_bytes())  # one may stay an array
+            else:
+                torch.save(tensor, tensors / f"{file.stem}.pt")
+        self.assertEqual(
+            summary(self.own("tensors-run", model, tensors, rounds=3))["model_sha256"], expected["model_sha256"]
+        )
+
+    def test_bad_tensors_are_named_with_the_reason(self):
+        model = self.export(Dropout)
+        arrays = self.arrays("good")
+        good = {file.stem: torch.from_numpy(numpy.load(file)) for file in sorted(arrays.iterdir())}
+        infinite = good["train_x"].clone()
+        infinite[9, 2] = torch.inf
+        wrong = good["train_y"].clone()
+        wrong[17] = -1
+        cases = []
+        for i, (says, name, content) in enumerate(
+            [
+                (["train_x.pt", "row 9"], "train_x", infinite),
+                (["train_y.pt", "label -1 in row 17"], "train_y", wrong),
+                (["train_x.pt", "not contiguous", "x.contiguous()"], "train_x", good["train_x"].T),
+                (["train_x.pt", "HalfStorage"], "train_x", good["train_x"].half()),
+                (["train_x.pt", "'<f8'"], "train_x", good["train_x"].double()),
+                (["test_x.pt", "90 rows", "89"], "test_y", good["test_y"][:-1]),
+                (["test_x.pt", "is empty", "(0, 12)"], "test_x", good["test_x"][:0]),
+                (["test_y.pt", "no dimensions"], "test_y", torch.tensor(1)),
+                (["test_y.pt", "something else than a tensor"], "test_y", {"y": good["test_y"]}),
+            ]
+        ):
+            data = self.folder / f"bad{i}"
+            data.mkdir()
+            for part, tensor in good.items():
+                torch.save(content if part == name else tensor, data / f"{part}.pt")
+            cases.append((["train", "--model", model, "--dataset", data, "--batches", "4,4"], says))
+        for name, damage in ("cut", lambda file: file[:-9]), (
+            "flipped",
+            lambda file: file.replace(b"\x80\x02", b"\x80\x04"),
+        ):
+            data = self.folder / name
+            data.mkdir()
+            for part, tensor in good.items():
+                torch.save(tensor, data / f"{part}.pt")
+            (data / "test_x.pt").write_bytes(damage((data / "test_x.pt").read_bytes()))
+            cases.append((["train", "--model", model, "--dataset", data], ["test_x.pt", "cannot be used"]))
+        torch.save(good["train_x"], arrays / "train_x.pt")
+        cases.append((["train", "--model", model, "--dataset", arrays], "both train_x.npy and train_x.pt"))
+        self.refuse_each(1, cases)
+
     def test_bad_data_is_named_with_the_reason(self):
         model = self.export(Dropout)
         good = numpy.load(self.arrays("good") / "train_x.npy")
@@ -353,7 +429,7 @@ class Models(OwnCase):
         data = self.arrays()
         out = self.own("run", self.export(Dropout), data, rounds=2)
         other = self.export(Everything, "other.pt")
-        self.refuse(2, "train", "--resume", out, "--model", other, says="cannot be changed")
+        self.refuse(2, "train", "--resume", out, "--model", other, says="leave it out")
         (out / "network.pt").write_bytes(other.read_bytes())
         self.refuse(2, "train", "--resume", out, "--rounds", 4, says="not the model file of this run")
 

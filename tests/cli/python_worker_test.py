@@ -148,6 +148,46 @@ class PythonWorker(Case):
         self.succeed("inspect", state)
         self.refuse(2, "eval", state, says="without a network")
 
+    def test_a_worker_reports_how_good_the_model_is(self):
+        numpy.save(self.folder / "first.npy", numpy.zeros(9, dtype="float32"))
+        settings = write_toml(self.folder / "run.toml", {"workers": 1, "rounds": 5, "method": "mv"})
+        server = self.served(settings, None, "--parameters", self.folder / "first.npy", "--eval-every", 5)
+        told = {1: {"accuracy": 0.5}, 2: {"accuracy": 0.75, "loss": 0.2}, 4: {"accuracy": 0.625, "loss": 0.1}}
+        models = {}
+        with self.worker(server, 0) as worker:
+            model = worker.join()
+            for turn in worker:
+                models[turn] = model.copy()
+                for wrong in ({}, {"accuracy": 1.5}, {"accuracy": numpy.nan}, {"loss": numpy.inf}):
+                    with self.assertRaises(ValueError, msg=wrong):
+                        worker.report(**wrong)
+                if turn in told:
+                    worker.report(**told[turn])
+                worker.vote(numpy.ones(9), samples=1, loss=0)
+        self.ended(server)
+        rows = metrics(server.state)
+        self.assertEqual([row["round"] for row in rows], [1, 2, 4, 5])
+        for row in rows[:3]:
+            expected = {f"test_{name}": value for name, value in told[row["round"]].items()}
+            expected |= {"reported_by": "worker-0", "model_sha256": sha256(models[row["round"]])}
+            self.assertEqual({name: row.get(name) for name in expected}, expected)
+        self.assertNotIn("reported_by", rows[3])
+        self.assertEqual(len({frozenset(row.keys() - expected.keys()) for row in rows}), 1)  # the rest is as ever
+        best = {"round": 2, "test_accuracy": 0.75, "test_loss": 0.2, "model_sha256": sha256(models[2])}
+        self.assertEqual(summary(server.state)["best"], {**best, "file": "best.npy"})
+        self.assertEqual(numpy.load(server.state / "best.npy").tolist(), models[2].tolist())
+        self.assertNotIn("test_accuracy", summary(server.state))  # the server has tested nothing
+
+    def test_a_report_to_a_server_that_tests_the_model_itself_is_refused(self):
+        settings, _ = self.exact_run()
+        server = self.served(settings, None)
+        with self.worker(server, 2) as worker:
+            self.assertEqual(next(worker), 0)
+            worker.report(accuracy=0.5)
+            worker.abstain()
+            with self.assertRaisesRegex(signvote.EngineError, "tests itself; leave it out"):
+                next(worker)
+
     def test_a_state_dict_keeps_its_names_and_shapes(self):
         torch.manual_seed(1)
         first = {"b.weight": torch.rand(3, 4), "a": torch.rand(5)}
@@ -267,6 +307,8 @@ class PythonWorker(Case):
         self.assertEqual(summary(server.state)["absences"], 3)
 
     def test_ctrl_c_ends_a_wait_for_others(self):
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background ignores it
+        self.addCleanup(signal.signal, signal.SIGINT, before)
         numpy.save(self.folder / "first.npy", numpy.zeros(4, dtype="float32"))
         settings = write_toml(self.folder / "run.toml", {"workers": 2, "rounds": 3, "method": "mv"})
         server = self.served(settings, None, "--parameters", self.folder / "first.npy")
@@ -291,7 +333,9 @@ class PythonWorker(Case):
         for slot, samples in enumerate((2, 2, 60)):
             tls = ["--ca", certificates.authority, *certificates.of(f"worker-{slot}")]
             command = [sys.executable, EXAMPLE, address, "--samples", samples, *tls]
-            process = subprocess.Popen([str(word) for word in command], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True)
+            process = subprocess.Popen(
+                [str(word) for word in command], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True
+            )
             self.addCleanup(process.wait)
             self.addCleanup(process.kill)
             workers.append(process)

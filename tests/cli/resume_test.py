@@ -9,7 +9,20 @@ import shlex
 import signal
 import time
 
-from command_line import FILES, Case, config, contents, main, metrics, run, small, start, summary, without_timing
+from command_line import (
+    FILES,
+    SIGNVOTE,
+    Case,
+    config,
+    contents,
+    main,
+    metrics,
+    run,
+    small,
+    start,
+    summary,
+    without_timing,
+)
 from generated_data import mnist
 from waiting import TIMEOUT, Over, with_enough_rounds
 
@@ -97,7 +110,7 @@ class Interrupted(Case):
             raise Over("it was asked too late")
         self.assertEqual(process.returncode, 130, stderr)
         said = re.fullmatch(
-            rf"stopped and saved after round (\d+) of {rounds}; go on with: signvote (train .*)",
+            rf"stopped and saved after round (\d+) of {rounds}; go on with: {re.escape(SIGNVOTE)} (train .*)",
             stderr.splitlines()[-1],
         )
         self.assertTrue(said, stderr)
@@ -185,8 +198,16 @@ class Refused(Case):
     def test_other_settings_are_refused(self):
         out = self.train("run", rounds=2)
         before = contents(out)
-        for flag, value in {"--seed": 1, "--step": 1, "--batches": "3x4", "--out": self.folder / "other"}.items():
-            self.refuse(2, "train", "--resume", out, "--rounds", 4, flag, value, says=f"{flag} cannot be changed")
+        for flag, value, change in (
+            ("--seed", 1, "seed = 0, not 1"),
+            ("--step", 1, "step = 0.001, not 1"),
+            ("--batches", "3x5", "batches = 3x4, not 3x5"),
+            ("--workers", 4, "workers = 3, not 4"),
+            ("--attack", "flip:1", "attack = (none), not flip:1"),
+            ("--out", self.folder / "other", f"out = {out}, not {self.folder / 'other'}"),
+        ):
+            self.refuse(2, "train", "--resume", out, "--rounds", 4, flag, value, says=[out, f"{change}; leave it out"])
+        self.refuse(2, "train", "--resume", out / "model.pt", says="is a file; give the folder of the run")
         self.refuse(2, "train", "--resume", out, "--config", out / "config.toml", says="leave --config out")
         self.assertEqual(contents(out), before)
 

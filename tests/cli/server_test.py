@@ -317,6 +317,7 @@ class Meeting(NetworkCase):
             urllib.request.urlopen(f"{address}/elsewhere", timeout=TIMEOUT)
         self.assertEqual(refused.exception.code, 404)
         before = server.metrics()
+        self.assertNotIn("signvote_test_accuracy", before)  # there was no test
         for name in ("round", "workers_connected", "ballots_total", "refused_total"):
             self.assertEqual(before[f"signvote_{name}"], 0)
         first = self.worker("worker-0", server).start()
@@ -383,13 +384,43 @@ class State(NetworkCase):
         config = self.folder / "run.toml"
         insecure = ["--listen", "127.0.0.1:0", "--state", state, "--insecure"]
         before = contents(state)
-        self.refuse(2, "server", "--config", config, *insecure, "--seed", 5, says=[state, "other settings"])
-        self.refuse(2, "server", "--config", config, *insecure, "--batches", "4,7", says=[state, "other settings"])
+        self.refuse(2, "server", "--config", config, *insecure, "--seed", 5, says=[state, "seed = 0, not 5"])
+        self.refuse(
+            2, "server", "--config", config, *insecure, "--batches", "4,7", says=[state, "batches = 4,6, not 4,7"]
+        )
         self.fails(2, "server", "--config", config, *insecure, "--rounds", 2, says="finished 3 rounds already")
         self.assertEqual(contents(state), before)
         server.flags = ("--rounds", 6)
         self.run_all(server)
         self.assertEqual(summary(state)["model_sha256"], self.sha256("local", **SETTINGS))
+
+    def test_a_finished_run_says_so_at_once(self):
+        """Nobody has to come: the workers knew the end before the server ended."""
+        server = self.server()
+        state = self.run_all(server)
+        self.assertFalse((state / "server.json").exists())
+        before = contents(state)
+        again = self.succeed(*server.arguments())
+        self.assertIn(f"'{state}' has finished its 6 rounds; give --rounds with a larger number", again.stdout)
+        self.assertIn(summary(state)["model_sha256"], again.stdout)
+        self.assertNotIn("listens", again.stderr)
+        self.assertEqual(contents(state), before)
+
+    def test_a_finished_run_listens_once_more_if_a_worker_does_not_know_the_end(self):
+        server = self.server("--quorum", "2/2").start()
+        lost, faithful = (self.worker(name, server) for name in NAMES)
+        lost.start()
+        voted = 'signvote_ballots_total{result="counted"}'
+        wait_until("it has voted", lambda: server.metrics().get(voted), alive=[server, lost])
+        lost.kill()
+        server.kill()
+        server.flags = ("--quorum", "1/2")
+        self.finish(server.start(), faithful.start())
+        self.assertTrue((server.state / "server.json").exists(), server.tail(40))
+        again = self.succeed(*server.arguments())
+        self.assertIn("has finished its 6 rounds", again.stderr)
+        self.assertIn("some workers may not know it yet", again.stderr)
+        self.assertFalse((server.state / "server.json").exists(), again.stderr)
 
     def test_other_rounds_are_refused_if_a_step_would_change(self):
         server = self.server(settings={**SETTINGS, "rounds": 3, "step_schedule": "linear", "weight_decay": 0.1})
@@ -463,6 +494,11 @@ class Journal(NetworkCase):
         self.assertFalse((self.folder / "7.pt").exists())
         result = self.succeed("journal", state, "verify")
         self.assertIn(summary(state)["model_sha256"], result.stdout)
+        self.assertEqual(self.succeed("journal", "verify", state).stdout, result.stdout)
+        self.assertEqual(
+            self.succeed("journal", "list", state, "--json").stdout,
+            self.succeed("journal", state, "list", "--json").stdout,
+        )
         self.assertEqual(contents(state), before)
 
     def test_journal_flags_that_make_no_sense_are_refused(self):
@@ -493,6 +529,7 @@ class Journal(NetworkCase):
         for kind in ("base", "verdicts", "snapshot"):
             state = self.folder / kind
             shutil.copytree(finished_run(), state)
+            (state / "summary.json").unlink()  # as if it had been killed just before its end
             file = sorted((state / "journal").glob(f"{kind}-*"))[-1]
             content = bytearray(file.read_bytes())
             content[len(content) // 2] ^= 1
@@ -506,6 +543,7 @@ class Journal(NetworkCase):
     def test_a_server_does_not_begin_anew_where_its_snapshot_is_lost(self):
         state = self.folder / "state"
         shutil.copytree(finished_run(), state)
+        (state / "summary.json").unlink()  # as if it had been killed just before its end
         next((state / "journal").glob("snapshot-*")).unlink()
         before = contents(state)
         self.refuse(

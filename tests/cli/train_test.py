@@ -9,7 +9,21 @@ import struct
 import subprocess
 import termios
 
-from command_line import ENVIRONMENT, FILES, PAPER, SIGNVOTE, Case, config, flags, main, metrics, run, small, summary, without_timing
+from command_line import (
+    ENVIRONMENT,
+    FILES,
+    PAPER,
+    SIGNVOTE,
+    Case,
+    config,
+    flags,
+    main,
+    metrics,
+    run,
+    small,
+    summary,
+    without_timing,
+)
 from generated_data import cifar10, mnist
 from waiting import TIMEOUT
 
@@ -135,7 +149,7 @@ class RunFolder(Case):
 
     def test_every_flag_is_a_key(self):
         shown = set(re.findall(r"^  --([a-z0-9-]+)", run("train", "--help").stdout, re.MULTILINE))
-        own = {"config", "resume"}
+        own = {"config", "resume", "dashboard", "dashboard-cert", "dashboard-key", "tensorboard"}  # change no run
         keys = {
             "dataset": "mnist",
             "data": str(mnist()),
@@ -185,8 +199,16 @@ class RunFolder(Case):
         self.assertEqual((summary(out)["workers"], summary(out)["batches"]), (15, "15x64"))
 
     def test_the_default_folder_is_named_after_the_run(self):
-        self.succeed("train", *small(rounds=1, method="mv", seed=4), cwd=self.folder)
-        self.assertEqual(summary(self.folder / "runs/mnist-cnn-mv-seed4")["seed"], 4)
+        for flags, name in (
+            (["--batches", "15x64", "--method", "mv", "--seed", 4], "mnist-cnn-mv-mode1-rounds-1-seed4"),
+            (
+                ["--batches", "2x4,20", "--partition", "labels:5"],
+                "mnist-cnn-agree-2x4-20-partition-labels-5-rounds-1-seed0",
+            ),
+        ):
+            self.succeed("train", "--data", mnist(), "--rounds", 1, *flags, cwd=self.folder)
+            self.assertEqual(summary(self.folder / "runs" / name)["rounds"], 1)
+            self.refuse(2, "train", "--data", mnist(), "--rounds", 1, *flags, cwd=self.folder, says=[name, "already"])
 
 
 def best_of(rows):
@@ -350,14 +372,18 @@ class Output(Case):
         self.assertIn(summary(self.folder / "run")["model_sha256"], result.stdout)
         self.assertNotRegex(result.stdout, r"[\r\x1b]|round \d+/")
 
-    def test_progress_is_a_redrawn_line_on_a_terminal(self):
+    def test_progress_is_a_redrawn_line_below_the_tests_on_a_terminal(self):
         code, stdout, shown = on_a_terminal(
             ["train", *small(rounds=8, eval_every=4, initial_rounds=2), "--out", self.folder / "run"]
         )
         self.assertEqual(code, 0, shown)
-        introduction, line, rest = shown.split("\n")
+        introduction, *tests, line, rest = shown.split("\n")
         self.assertIn("3 workers", introduction)
-        draws = line.split("\r")[1:]
+        for round, text in zip((4, 8), tests, strict=True):  # every test stays as a line
+            self.assertRegex(text, rf"\rround {round}/8  accuracy \d+\.\d\d %  loss [^\r\n\x1b]*\x1b\[K\Z")
+        draws = [
+            draw for text in (*tests, line) for draw in text.split("\r")[1:] if "rounds/s" in draw or "s/round" in draw
+        ]
         self.assertGreaterEqual(len(draws), 2)  # the first round and the last, at least
         for draw in draws:
             self.assertRegex(draw, r"\Around [1-8]/8 [^\r\n\x1b]*\x1b\[K\Z")

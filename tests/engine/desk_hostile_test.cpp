@@ -43,6 +43,13 @@ v1::FromWorker with_batch(DeskHouse& house, std::uint32_t samples, double loss) 
   return message;
 }
 
+v1::FromWorker with_test(DeskHouse& house, double accuracy, double loss) {
+  v1::FromWorker message = with_batch(house, 4, 1);
+  message.mutable_ballot()->set_test_accuracy(accuracy);
+  message.mutable_ballot()->set_test_loss(loss);
+  return message;
+}
+
 const std::vector<Attack> kAttacks = {
     {"another run", "wrong_run",
      [](DeskHouse& house) { return with_header(house, [](MessageHeader& h) { ++h.run_id; }); }},
@@ -89,6 +96,10 @@ const std::vector<Attack> kAttacks = {
     {"a loss that is no number", "wrong_loss", [](DeskHouse& house) { return with_batch(house, 4, NAN); }},
     {"an infinite loss", "wrong_loss", [](DeskHouse& house) { return with_batch(house, 4, -INFINITY); }},
     {"a loss beyond all reason", "wrong_loss", [](DeskHouse& house) { return with_batch(house, 4, 1e30); }},
+    {"an accuracy above 1", "wrong_test", [](DeskHouse& house) { return with_test(house, 1.01, 0); }},
+    {"an accuracy that is no number", "wrong_test",
+     [](DeskHouse& house) { return with_test(house, NAN, 0); }},
+    {"a test's infinite loss", "wrong_test", [](DeskHouse& house) { return with_test(house, 1, INFINITY); }},
     {"a second hello", "second_hello", [](DeskHouse&) { return hello("worker-2"); }},
     {"nothing", "empty_message", [](DeskHouse&) { return v1::FromWorker(); }},
 };

@@ -219,7 +219,7 @@ class DeskHouse {
   }
 
   VoteDeskOptions desk_options() const {
-    return {run_id, "settings = 1", parameters.size(), 1000, step_of, {}, 60};
+    return {run_id, "settings = 1", parameters.size(), 1000, step_of, {}, 60, true};
   }
 
   /// Another one each round, so that a wrong round's would be seen.

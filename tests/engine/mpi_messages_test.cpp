@@ -157,12 +157,12 @@ TEST(MpiMessages, verdicts_come_back_and_nothing_damaged_does) {
   const mpi::Shard from = mpi::shard_of(500, 3, 1);
   mpi::EncodedSlice slice;
   mpi::encode_slice(mpi::slice(whole, from), slice);
-  Traffic sent{4, 500, 2, 300};
+  Traffic sent{4, 500, 2, 300, 1000};
   std::vector<std::byte> bytes;
   const std::vector<std::int64_t> pooled = {0, -7, std::int64_t{1} << 60};
-  mpi::encode_verdict(kId, slice, pooled, sent, bytes);
+  mpi::encode_verdict(kId, slice, pooled, 2, sent, bytes);
   EXPECT_LE(bytes.size(), mpi::most_verdict_bytes(from, pooled.size()));
-  EXPECT_EQ(sent.verdict_bytes, 300 + bytes.size()) << "a message counts itself";
+  EXPECT_EQ(sent.rank_bytes, 1000 + 2 * bytes.size()) << "a message counts itself, as often as it is sent";
   SignVector verdict = whole;
   for (std::uint64_t i = from.begin; i < from.end; ++i) verdict.set(i, 0);
   Traffic traffic;

@@ -18,18 +18,15 @@ void require(bool held) {
   if (!held) std::abort();
 }
 
-void try_entries(const ArchiveEntries& entries) {
-  const StateDict state = read_state_dict(entries);
-  for (const auto& [name, tensor] : state) {
-    std::size_t bytes = bytes_of(tensor.type);
-    for (const std::int64_t size : tensor.shape) bytes *= static_cast<std::size_t>(size);
-    require(tensor.bytes.size() == bytes);
-    bool inside = false;
-    for (const auto& [entry, content] : entries)
-      inside = inside || (tensor.bytes.data() >= content.data() &&
-                          tensor.bytes.data() + bytes <= content.data() + content.size());
-    require(inside);
-  }
+void check(const StoredTensor& tensor, const ArchiveEntries& entries) {
+  std::size_t bytes = bytes_of(tensor.type);
+  for (const std::int64_t size : tensor.shape) bytes *= static_cast<std::size_t>(size);
+  require(tensor.bytes.size() == bytes);
+  bool inside = false;
+  for (const auto& [entry, content] : entries)
+    inside = inside || (tensor.bytes.data() >= content.data() &&
+                        tensor.bytes.data() + bytes <= content.data() + content.size());
+  require(inside);
 }
 
 template <class Try>
@@ -46,10 +43,16 @@ void refused_or_sound(const Try& attempt) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::span<const std::byte> input = std::as_bytes(std::span(data, size));
+  const auto try_entries = [](const ArchiveEntries& entries) {
+    refused_or_sound([&] {
+      for (const auto& [name, tensor] : read_state_dict(entries)) check(tensor, entries);
+    });
+    refused_or_sound([&] { check(read_tensor(entries), entries); });
+  };
   refused_or_sound([&] { try_entries(read_archive(input)); });
   const ArchiveEntries entries{{"archive/data.pkl", {input.begin(), input.end()}},
                                {"archive/data/0", std::vector<std::byte>(24)},
                                {"archive/data/1", std::vector<std::byte>(16)}};
-  refused_or_sound([&] { try_entries(entries); });
+  try_entries(entries);
   return 0;
 }

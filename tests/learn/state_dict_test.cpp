@@ -96,6 +96,14 @@ TEST(StateDict, tensors_are_parts_of_their_storage) {
   EXPECT_TRUE(read_state_dict(entries(dict(""))).empty());
 }
 
+TEST(StateDict, a_file_may_hold_one_tensor) {
+  const ArchiveEntries archive = entries("\x80\x02" + tensor(kWholes, 0, {2, 1}, {1, 1}) + ".");
+  EXPECT_EQ(read_tensor(archive).shape, (std::vector<std::int64_t>{2, 1}));
+  EXPECT_EQ(read_tensor(archive).bytes.data(), archive.at("model/data/1").data());
+  EXPECT_THROW(read_state_dict(archive), DataError);
+  EXPECT_THROW(read_tensor(entries(dict(""))), DataError);
+}
+
 TEST(StateDict, what_lies_outside_the_storage_is_refused) {
   const auto refused = [](std::int64_t offset, const std::vector<std::int64_t>& shape,
                           const std::vector<std::int64_t>& strides) {

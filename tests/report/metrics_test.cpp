@@ -23,6 +23,7 @@ TEST(Metrics, are_prometheus_text) {
   Metrics metrics;
   metrics.declare("unused_total", Metrics::Kind::counter, "Nobody counts it");
   metrics.declare("round", Metrics::Kind::gauge, "Rounds so far");
+  metrics.declare("accuracy", Metrics::Kind::gauge, "Of the last test, of which there was none");
   metrics.declare("ballots_total", Metrics::Kind::counter, "By what became of them");
   metrics.set("round", 7);
   metrics.set("round", 3);
@@ -30,6 +31,8 @@ TEST(Metrics, are_prometheus_text) {
   metrics.add("ballots_total", 1, "result=\"counted\"");
   metrics.add("ballots_total", 2, "result=\"counted\"");
   EXPECT_EQ(metrics.text(),
+            "# HELP accuracy Of the last test, of which there was none\n"
+            "# TYPE accuracy gauge\n"
             "# HELP ballots_total By what became of them\n"
             "# TYPE ballots_total counter\n"
             "ballots_total{result=\"counted\"} 3\n"

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <set>
 #include <stdexcept>
 #include <string_view>
 #include <vector>
@@ -153,29 +154,38 @@ TEST(Progress, plain_output_is_a_line_per_evaluation) {
   }));
 }
 
-TEST(Progress, terminal_output_is_one_line_that_fits) {
-  EXPECT_TRUE(rc::check("every redraw fits the width, and the line ends once, at the end", [] {
-    const auto columns = *rc::gen::inRange<unsigned short>(0, 200);
-    Terminal terminal(columns);
-    Time time;
-    bool drawn = false;
-    {
-      Progress progress(terminal.file(), time.now());
-      for (const ProgressState& state : any_run()) {
-        progress.update(state, time.after(any_pause()));
-        const std::string text = terminal.text();
-        RC_ASSERT(drawn || !text.empty());
-        drawn = true;
-        if (text.empty()) continue;
-        RC_ASSERT(text.front() == '\r' && text.ends_with("\x1b[K"));
-        const std::string shown = text.substr(1, text.size() - 4);
-        RC_ASSERT(columns_of(shown) < (columns == 0 ? 80U : columns));
-        RC_ASSERT(shown.find_first_of("\r\n\x1b") == std::string::npos);
-        expect_only_numbers(shown);
-      }
-    }
-    RC_ASSERT(terminal.text() == (drawn ? "\n" : ""));
-  }));
+TEST(Progress, terminal_output_fits) {
+  EXPECT_TRUE(
+      rc::check("an evaluation stays as a line; the line below it is redrawn, and ends once, at the end", [] {
+        const auto columns = *rc::gen::inRange<unsigned short>(0, 200);
+        Terminal terminal(columns);
+        Time time;
+        bool drawn = false;
+        const auto expect_line = [&](const std::string& text) {
+          RC_ASSERT(text.front() == '\r' && text.ends_with("\x1b[K"));
+          const std::string shown = text.substr(1, text.size() - 4);
+          RC_ASSERT(columns_of(shown) < (columns == 0 ? 80U : columns));
+          RC_ASSERT(shown.find_first_of("\r\n\x1b") == std::string::npos);
+          expect_only_numbers(shown);
+        };
+        {
+          Progress progress(terminal.file(), time.now());
+          for (const ProgressState& state : any_run()) {
+            progress.update(state, time.after(any_pause()));
+            std::string text = terminal.text();
+            RC_ASSERT(count(text, "\n") == (state.evaluated ? 1U : 0U));
+            RC_ASSERT((drawn && !state.evaluated) || !text.empty());
+            drawn = true;
+            if (text.empty()) continue;
+            if (state.evaluated) {
+              expect_line(text.substr(0, text.find('\n')));
+              text.erase(0, text.find('\n') + 1);
+            }
+            expect_line(text);
+          }
+        }
+        RC_ASSERT(terminal.text() == (drawn ? "\n" : ""));
+      }));
 }
 
 TEST(Progress, terminal_is_redrawn_ten_times_a_second) {
@@ -184,11 +194,17 @@ TEST(Progress, terminal_is_redrawn_ten_times_a_second) {
   Progress progress(terminal.file(), time.now());
   std::size_t redraws = 0;
   for (std::uint64_t round = 1; round <= 2000; ++round) {
-    progress.update({"", round, 5000, 0.5, 0.5, true}, time.after(0.001));
+    progress.update({"", round, 5000, 0.5, 0.5, false}, time.after(0.001));
     redraws += count(terminal.text(), "\r");
   }
   EXPECT_GE(redraws, 18U);
   EXPECT_LE(redraws, 21U);
+}
+
+std::string bar_of(std::size_t columns) {
+  std::string bar;
+  for (std::size_t i = 0; i < columns; ++i) bar += "━";
+  return bar;
 }
 
 // The lines a terminal shows in the end, and the one its cursor is on.
@@ -250,19 +266,53 @@ TEST(Progress, a_dumb_terminal_gets_plain_lines) {
   EXPECT_EQ(terminal.text().find_first_of("\r\x1b"), std::string::npos);
 }
 
+TEST(Progress, every_evaluation_stays_above_the_bar) {
+  Terminal terminal(100);
+  Time time;
+  Progress progress(terminal.file(), time.now());
+  std::string text;
+  for (std::uint64_t round = 1; round <= 4; ++round) {
+    progress.update({"", round, 4, 0.2 * static_cast<double>(round), 0.5, round % 2 == 0}, time.after(1));
+    text += terminal.text();
+  }
+  EXPECT_EQ(screen(text), (std::vector<std::string>{
+                              "round 2/4  accuracy 40.00 %  loss 0.500",
+                              "round 4/4  accuracy 80.00 %  loss 0.500",
+                              "round 4/4  " + bar_of(30) + "  100 %  loss 0.500  1.0 rounds/s  took 4s",
+                          }));
+}
+
+TEST(Progress, the_bar_keeps_its_width) {
+  for (const unsigned short columns : {80, 100, 120}) {
+    Terminal terminal(columns);
+    Time time;
+    Progress progress(terminal.file(), time.now());
+    std::set<std::size_t> widths;
+    std::uint64_t round = 0;
+    for (const double seconds : {0.0012, 0.3, 9.0, 77.0, 0.5})
+      for (const double loss : {0.001, 2.5, 12.345}) {
+        progress.update({"", ++round, 1000, {}, loss, false}, time.after(seconds + 0.1));
+        const std::string text = terminal.text();
+        widths.insert(count(text, "━") + count(text, "╸") + count(text, "─"));
+      }
+    EXPECT_EQ(widths.size(), 1U) << columns;
+    EXPECT_GT(*widths.begin(), 4U) << columns;
+  }
+}
+
 TEST(Progress, the_bar_shrinks_first) {
   const auto shown = [](unsigned short columns) {
     Terminal terminal(columns);
     Time time;
     Progress progress(terminal.file(), time.now());
-    progress.update({"mode 4 it", 120, 300, 0.9123, 0.312, true}, time.after(0.2));
+    progress.update({"mode 4 it", 120, 300, 0.9123, 0.312, false}, time.after(0.2));
     const std::string text = terminal.text();
     return text.substr(1, text.size() - 4);
   };
-  const std::string tail = "   40 %  accuracy 91.23 %  loss 0.312  5.0 rounds/s  36s left";
+  const std::string tail = "   40 %  loss 0.312  5.0 rounds/s  36s left";
   EXPECT_EQ(shown(200), "mode 4 it  round 120/300  ━━━━━━━━━━━━──────────────────" + tail);
-  EXPECT_EQ(shown(100), "mode 4 it  round 120/300  ━━━━╸───────" + tail);
-  EXPECT_EQ(shown(88), "mode 4 it  round 120/300" + tail);
+  EXPECT_EQ(shown(88), "mode 4 it  round 120/300  ━━━━╸───────" + tail);
+  EXPECT_EQ(shown(75), "mode 4 it  round 120/300" + tail);
   EXPECT_EQ(shown(20), "mode 4 it  round 12");
 }
 

@@ -88,6 +88,40 @@ TEST(Config, what_is_given_replaces_what_was_known_of_it) {
   EXPECT_EQ(config.initial_rounds, 7);
 }
 
+TEST(Config, the_first_setting_that_changes_is_told_with_both_values) {
+  TrainConfig there;
+  resolve(there);
+  TrainConfig wanted = there;
+  EXPECT_EQ(first_change(there, wanted), std::nullopt);
+  wanted.rounds = 7;
+  wanted.threads = 3;
+  EXPECT_EQ(first_change(there, wanted), std::nullopt) << "these leave the result as it is";
+  wanted.attack = "flip:1";
+  EXPECT_EQ(first_change(there, wanted), "attack = (none), not flip:1");
+  wanted.seed = 4;
+  wanted.method = "mv";
+  EXPECT_EQ(first_change(there, wanted), "method = agree, not mv");
+}
+
+TEST(Config, the_default_folder_tells_runs_apart) {
+  const auto folder = [](const std::string& toml) {
+    TrainConfig config;
+    parse_config(toml, "given", config);
+    resolve(config);
+    return config.out;
+  };
+  EXPECT_EQ(folder(""), "runs/mnist-cnn-agree-mode1-seed0");
+  EXPECT_EQ(folder("batch_mode = 4\nmethod = 'mv'\nseed = 3"), "runs/mnist-cnn-mv-mode4-seed3");
+  EXPECT_EQ(folder("batches = '14x4,904'"), "runs/mnist-cnn-agree-mode4-seed0");
+  EXPECT_EQ(folder("batches = '3x4,60'\npartition = 'dirichlet:0.3'\nstep = 1e-3\nrounds = 50"),
+            "runs/mnist-cnn-agree-3x4-60-partition-dirichlet-0.3-rounds-50-step-0.001-seed0");
+  EXPECT_EQ(folder("threads = 2\neval_every = 3"), folder(""));
+  std::string batches = "1";
+  for (int i = 2; i < 200; ++i) batches.append(",").append(std::to_string(i));
+  EXPECT_LT(folder("batches = '" + batches + "'").size(), 200U);
+  EXPECT_NE(folder("batches = '" + batches + "'"), folder("batches = '" + batches + ",7'"));
+}
+
 TEST(Config, batches) {
   expect_refused("batches", {"", "x4", "4x", "0", "4,,4", "4,", "4x0", "0x4", "4x4x4", "-1", "4.5"},
                  "write sizes like 14x4,904");

@@ -7,7 +7,7 @@
 #include "cli/compute/commands.h"
 #include "cli/compute/hooks.h"
 #include "learn/dataset.h"
-#include "run/record.h"
+#include "run/run_files.h"
 
 namespace signvote::cli {
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "cli/compute/commands.h"
 #include "report/heat_map.h"
 #include "run/bare_parameters.h"
@@ -71,13 +72,13 @@ std::string column(const std::optional<double>& value, int digits) {
 }
 
 void print_table(const TrainConfig& config, const Insight& insight) {
-  fmt::print("{}, {} workers, after {} rounds\n", config.method_title(), insight.workers.size(),
-             insight.rounds);
+  fmt::print("{}, {}, after {}\n", config.method_title(), counted(insight.workers.size(), "worker"),
+             counted(insight.rounds, "round"));
   if (!insight.learns)
     fmt::print("The method {} learns nothing of its workers.\n", config.method);
   else if (!insight.weighted)
-    fmt::print("All ballots count the same so far: weights come into force after {} rounds.\n",
-               *config.initial_rounds);
+    fmt::print("All ballots count the same so far: weights come into force after {}.\n",
+               counted(*config.initial_rounds, "round"));
   if (config.tally_method() == Method::agree && insight.workers.size() < 3)
     fmt::print("Agreement cannot tell two workers apart: p and weight mean nothing.\n");
   std::size_t widest = 5;

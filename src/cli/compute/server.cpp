@@ -14,6 +14,8 @@
 #include "run/learner.h"
 #include "run/network.h"
 #include "run/record.h"
+#include "run/run_files.h"
+#include "run/tensorboard.h"
 
 namespace signvote::cli {
 
@@ -32,6 +34,16 @@ int run_server(const ServerCommand& command) {
 
   const TrainConfig& config = command.config;
   TrainHooks hooks = logging_hooks();
+  if (const auto finished = finished_already(config)) {
+    if (!std::filesystem::exists(std::filesystem::path(config.out) / kServerFile)) {
+      fmt::print("{}\n{}run folder      {}\n", *finished, format_summary(read_summary(config.out)),
+                 config.out);
+      return 0;
+    }
+    hooks.warn(*finished + "; listens for ten seconds, because some workers may not know it yet");
+  }
+  Tensorboard tensorboard(config);
+  if (command.tensorboard) tensorboard.watch(hooks);
   Dataset dataset;
   MakeTrainee make = [&] { return std::make_unique<BareParameters>(config); };
   if (config.has_network()) {

@@ -7,15 +7,17 @@
 #include <optional>
 #include <sstream>
 
+#include "base/text.h"
 #include "cli/compute/commands.h"
 #include "cli/compute/hooks.h"
 #include "cli/compute/ranks.h"
+#include "cli/launcher.h"
 #include "learn/dataset.h"
 #include "run/dashboard.h"
 #include "run/mpi.h"
 #include "run/network.h"
 #include "run/record.h"
-#include "run/schedule.h"
+#include "run/tensorboard.h"
 #include "signvote/error.h"
 
 namespace signvote::cli {
@@ -46,18 +48,9 @@ int train_in_group(const TrainCommand& command, const Group& group,
   std::optional<RunDashboard> dashboard;
   on_all_ranks(group, [&] {
     if (group.size() > *config.workers)
-      throw ConfigError(fmt::format("{} ranks for {} workers; start at most as many ranks as workers",
-                                    group.size(), *config.workers));
-    const nlohmann::json summary = resume ? read_summary(config.out) : nlohmann::json();
-    if (!summary.is_null() && summary.value("rounds", std::uint64_t{0}) == config.rounds) {
-      TrainConfig longer = config;
-      ++longer.rounds;
-      throw ConfigError(fmt::format(
-          "'{}' has finished its {} rounds; {}", config.out, config.rounds,
-          same_steps(config, longer, config.rounds)
-              ? "give --rounds with a larger number to go on"
-              : "for more, begin anew with a larger --rounds, because its steps would be others"));
-    }
+      throw ConfigError(fmt::format("{} for {}; start at most as many ranks as workers",
+                                    counted(group.size(), "rank"), counted(*config.workers, "worker")));
+    if (const auto finished = resume ? finished_already(config) : std::nullopt) throw ConfigError(*finished);
     dataset = config.load_data();
     check_batches(config, dataset);
     check_network(config, dataset);
@@ -72,20 +65,22 @@ int train_in_group(const TrainCommand& command, const Group& group,
     ShownProgress progress;
     TrainHooks hooks = progress.hooks();
     hooks.started = [&] {
-      fmt::print(stderr, "{}: {} on {} with {} workers{} (batches {}), {} rounds\n", config.out,
-                 config.method_title(), config.dataset, *config.workers,
+      fmt::print(stderr, "{}: {} on {} with {}{} (batches {}), {}\n", config.out, config.method_title(),
+                 config.dataset, counted(*config.workers, "worker"),
                  group.size() > 1 ? fmt::format(" on {} ranks", group.size()) : "", config.batches,
-                 config.rounds);
+                 counted(config.rounds, "round"));
       if (dashboard) fmt::print(stderr, "{}\n", dashboard->invitation());
     };
     if (dashboard) dashboard->watch(hooks);
+    Tensorboard tensorboard(config);
+    if (command.tensorboard) tensorboard.watch(hooks);
     result = train(config, dataset, hooks, make_plan(hooks), group);
     if (dashboard) dashboard->end(result);
   }
   if (!result.finished) {
     if (group.leads())
-      fmt::print(stderr, "stopped and saved after round {} of {}; go on with: signvote train --resume '{}'\n",
-                 result.rounds, config.rounds, config.out);
+      fmt::print(stderr, "stopped and saved after round {} of {}; go on with: {} train --resume {}\n",
+                 result.rounds, config.rounds, program_as_typed(), shell_word(config.out));
     return kInterrupted;
   }
   if (group.leads())

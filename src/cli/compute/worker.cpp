@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "cli/compute/commands.h"
 #include "cli/compute/hooks.h"
 #include "signvote/error.h"
@@ -45,7 +46,7 @@ int run_worker(const WorkerCommand& command) {
 
   if (tls && !tls->warning().empty()) hooks.warn(tls->warning());
   const TrainResult result = work(options, hooks);
-  hooks.warn(result.finished ? fmt::format("the run is finished, {} rounds", result.rounds)
+  hooks.warn(result.finished ? fmt::format("the run is finished, {}", counted(result.rounds, "round"))
                              : fmt::format("stopped in round {}", result.rounds + 1));
   return result.finished ? 0 : kInterrupted;
 }

@@ -26,7 +26,10 @@ namespace fs = std::filesystem;
 [[noreturn]] void hand_over(char** argv) {
   // OpenBLAS starts threads when it is loaded. The program calls it in its own threads and lets it have none.
   ::setenv("OPENBLAS_NUM_THREADS", "1", 1);
-  const fs::path program = fs::read_symlink("/proc/self/exe").parent_path() / "signvote-compute";
+  const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
+  fs::path program = folder / "signvote-compute";
+  const fs::path installed = folder / SIGNVOTE_LIBEXEC / "signvote-compute";
+  if (!fs::exists(program) && fs::exists(installed)) program = installed;
   ::execv(program.c_str(), argv);
   throw Error(fmt::format("cannot start '{}': {}; install it beside signvote", program.string(),
                           std::strerror(errno)));
@@ -40,7 +43,8 @@ int run(int argc, char** argv) {
     check_limits(needs_of(command));
     hand_over(argv);
   };
-  return run_command_line(argc, argv, {compute, compute, compute, compute, compute, compute, compute, compute});
+  return run_command_line(argc, argv,
+                          {compute, compute, compute, compute, compute, compute, compute, compute});
 }
 
 }  // namespace

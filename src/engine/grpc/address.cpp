@@ -29,6 +29,7 @@ Address parse_address(const std::string& text, const std::string& flag) {
     throw ConfigError(
         fmt::format("{} is '{}'; {}: write HOST:PORT, as in localhost:7000 or [::1]:7000", flag, text, why));
   };
+  if (text.find("://") != std::string::npos) refuse("it is no web address");
   const std::size_t colon = text.rfind(':');
   if (colon == std::string::npos) refuse("there is no port");
   Address address;

@@ -59,8 +59,8 @@ void AuditLog::left(const Identity& who, std::uint32_t worker) {
 
 void AuditLog::rounds_lost(const Identity& who, std::uint32_t worker, std::uint64_t held,
                            std::uint64_t known) {
-  queue_.push(line_of("rounds_lost",
-                      {{"name", who.name}, {"worker", worker}, {"held", held}, {"known", known}}));
+  queue_.push(
+      line_of("rounds_lost", {{"name", who.name}, {"worker", worker}, {"held", held}, {"known", known}}));
 }
 
 void AuditLog::refused(const std::string& peer, const std::string& reason, const std::string& text) {

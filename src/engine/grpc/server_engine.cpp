@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "engine/grpc/allow_list.h"
 #include "engine/grpc/audit_log.h"
 #include "engine/grpc/vote_desk.h"
@@ -82,13 +83,14 @@ class ServerEngine : public Engine {
 
   /// From here on the server listens.
   void start() override {
-    const VoteDeskOptions about{options_.run_id,       options_.settings,  tally_.size(),
-                                options_.rounds,       options_.step_of,   options_.batches,
-                                options_.most_samples, options_.attendance};
+    const VoteDeskOptions about{options_.run_id,       options_.settings,    tally_.size(),
+                                options_.rounds,       options_.step_of,     options_.batches,
+                                options_.most_samples, options_.takes_tests, options_.attendance};
     audit_.emplace(options_.folder / "audit.log", options_.log);
     desk_.emplace(about, box_, *journal_, allow_list_, owners_at_start_, metrics_, *audit_, options_.log);
     options_.listen.largest_message = most_message_bytes(tally_.size());
     options_.listen.workers = options_.tally.workers;
+    metrics_.set("signvote_round", static_cast<double>(tally_.rounds()));
     use_certificates();
     listen();
     nlohmann::json ports = {{"port", server_->port()}, {"pid", ::getpid()}};
@@ -96,7 +98,7 @@ class ServerEngine : public Engine {
       endpoint_.emplace(*options_.metrics_port, metrics_, [this] { return health_problem(); });
       ports["metrics_port"] = endpoint_->port();
     }
-    write_file_atomically(options_.folder / "server.json", ports.dump(2) + "\n");
+    write_file_atomically(options_.folder / kServerFile, ports.dump(2) + "\n");
     options_.log(fmt::format("listens on port {}{}; waits for {} of {} workers a round", server_->port(),
                              endpoint_ ? fmt::format(", metrics on 127.0.0.1:{}", endpoint_->port()) : "",
                              quorum(), options_.tally.workers));
@@ -122,6 +124,7 @@ class ServerEngine : public Engine {
     if (const auto digest = std::exchange(digest_, std::nullopt)) desk_->compare_models(*digest);
     outcome.present = closed.voted;
     outcome.losses = std::move(closed.losses);
+    outcome.tests = std::move(closed.tests);
     if (outcome.present == 0) return outcome;
     const std::uint64_t round = box_.round();
     std::span<const std::byte> verdict;
@@ -135,6 +138,7 @@ class ServerEngine : public Engine {
     metrics_.add("signvote_rounds_total");
     metrics_.set("signvote_round", static_cast<double>(tally_.rounds()));
     show_error_rates();
+    decided_ = true;
     outcome.verdict = &box_.verdict();
     return outcome;
   }
@@ -153,17 +157,20 @@ class ServerEngine : public Engine {
   }
 
   /// Workers that are away have ten seconds to come and learn of the end. Those with a session have ten
-  /// minutes, because they may be computing or on a slow link.
+  /// minutes, because they may be computing or on a slow link. Once all know,
+  /// or a server that had only this to tell was here for ten seconds, server.json goes: nobody is left to
+  /// tell.
   void finish() override {
     desk_->finish();
     server_->wake();
-    desk_->wait_until_all_know(10);
+    const bool all_know = desk_->wait_until_all_know(10);
     const Clock::time_point start = Clock::now();
     bool said = false;
     while (!server_->wait_for_goodbyes(1) && !options_.stop_requested() && seconds_since(start) < 600)
       if (!std::exchange(said, true))
-        options_.log(
-            fmt::format("the run is finished; waits for {} workers to hear of it", server_->sessions()));
+        options_.log(fmt::format("the run is finished; waits for {} to hear of it",
+                                 counted(server_->sessions(), "worker")));
+    if ((all_know || !decided_) && server_->sessions() == 0) fs::remove(options_.folder / kServerFile);
   }
 
   const Tally& tally() const override { return tally_; }
@@ -306,6 +313,7 @@ class ServerEngine : public Engine {
   BallotBox box_;
   Traffic traffic_;
   std::vector<std::string> owners_at_start_;
+  bool decided_ = false;                 // a round, in this process
   std::optional<std::uint64_t> digest_;  // of the server's model before the open round, if it is compared
   std::atomic<Clock::time_point> last_look_ = Clock::now();  // of the last check in wait_for_ballots
   Clock::time_point last_certificates_ = Clock::now();
@@ -334,6 +342,8 @@ void declare_server_metrics(Metrics& metrics) {
   metrics.declare("signvote_seconds_total", Kind::counter, "Where the time goes, by phase");
   metrics.declare("signvote_test_accuracy", Kind::gauge, "Of the last test");
   metrics.declare("signvote_error_rate", Kind::gauge, "Mean estimated error rate of a worker's signs");
+  metrics.set("signvote_round", 0);
+  metrics.set("signvote_workers_connected", 0);
 }
 
 void add_phase_seconds(Metrics& metrics, const std::string& phase, double seconds) {

@@ -2,7 +2,7 @@
 // workers over TLS. It hosts no worker.
 //
 //   FOLDER/journal/     see journal.h
-//   FOLDER/server.json  the ports it listens on
+//   FOLDER/server.json  the ports it listens on; it goes when every worker knows that the run is finished
 //   FOLDER/audit.log    see audit_log.h
 //
 // A round is open until every worker has voted or abstained or, with a quorum, until that many have voted
@@ -27,6 +27,8 @@
 
 namespace signvote {
 
+inline constexpr const char* kServerFile = "server.json";
+
 struct ServerEngineOptions {
   TallyOptions tally;  // of the whole model: begin is 0
   std::uint64_t run_id = 0;
@@ -41,6 +43,7 @@ struct ServerEngineOptions {
   double deadline_seconds = 0;                  // 0: a round closes as soon as the quorum has voted
   std::vector<std::uint32_t> batches;           // by worker: what each must use; empty: what it likes
   std::uint32_t most_samples = UINT32_MAX;      // of a batch
+  bool takes_tests = false;                     // by workers, because the run cannot test its model
   std::uint64_t keep = UINT64_MAX;              // verdicts to keep, at least
   std::optional<int> metrics_port;              // 0: any
   Attendance* attendance = nullptr;             // told who comes, answers and goes, if it is given

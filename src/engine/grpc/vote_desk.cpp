@@ -275,7 +275,9 @@ std::optional<Refusal> VoteDesk::answer(const WorkerAtDesk& session, v1::Ballot&
   bool ignored = false;
   if (const auto refusal = not_now(session, ballot, ignored); refusal || ignored) return refusal;
   Slot& slot = slots_[session.worker];
-  if (auto refusal = nonsense(session, ballot)) {
+  auto refusal = nonsense_test(session, ballot);
+  if (!refusal) refusal = nonsense(session, ballot);
+  if (refusal) {
     done_checking(slot, std::nullopt);
     return refusal;
   }
@@ -289,9 +291,21 @@ std::optional<Refusal> VoteDesk::answer(const WorkerAtDesk& session, v1::Ballot&
     done_checking(slot, std::nullopt);
     throw;
   }
-  const bool good = cast.has_value();
-  done_checking(slot, std::move(cast), ballot.has_digest() ? std::optional(ballot.digest()) : std::nullopt);
-  if (good) return std::nullopt;
+  if (cast) {
+    Answer answer;
+    answer.voted = !cast->message.empty();
+    if (answer.voted) answer.loss = {cast->batch, cast->loss};
+    if (ballot.has_digest()) answer.digest = ballot.digest();
+    answer.to_take = std::move(cast);
+    if (ballot.has_test_accuracy() || ballot.has_test_loss()) {
+      answer.test.emplace().by = session.name;
+      if (ballot.has_test_accuracy()) answer.test->accuracy = ballot.test_accuracy();
+      if (ballot.has_test_loss()) answer.test->loss = ballot.test_loss();
+    }
+    done_checking(slot, std::move(answer));
+    return std::nullopt;
+  }
+  done_checking(slot, std::nullopt);
   const MessageHeader expected{MessageKind::ballot, options_.run_id, ballot.round(), session.worker,
                                options_.parameters};
   return refuse(Refusal::Kind::bad_message, reason_of(expected, std::as_bytes(std::span(ballot.message()))),
@@ -314,6 +328,20 @@ std::optional<Refusal> VoteDesk::nonsense(const WorkerAtDesk& session, const v1:
     return refuse(
         Refusal::Kind::bad_message, "wrong_loss",
         fmt::format("{}: a loss of {} for {} samples", session.name, ballot.loss(), ballot.batch()));
+  return std::nullopt;
+}
+
+std::optional<Refusal> VoteDesk::nonsense_test(const WorkerAtDesk& session, const v1::Ballot& ballot) const {
+  if (!ballot.has_test_accuracy() && !ballot.has_test_loss()) return std::nullopt;
+  if (!options_.takes_tests)
+    return refuse(
+        Refusal::Kind::bad_message, "unwanted_test",
+        fmt::format("{}: a report on the model, which this server tests itself; leave it out", session.name));
+  const double accuracy = ballot.test_accuracy(), loss = ballot.test_loss();  // 0 if it is not there
+  if (!(accuracy >= 0 && accuracy <= 1 && std::abs(loss) <= kMostLoss))
+    return refuse(
+        Refusal::Kind::bad_message, "wrong_test",
+        fmt::format("{}: a report on the model of accuracy {} and loss {}", session.name, accuracy, loss));
   return std::nullopt;
 }
 
@@ -351,21 +379,20 @@ std::optional<Refusal> VoteDesk::not_now(const WorkerAtDesk& session, const v1::
   return std::nullopt;
 }
 
-void VoteDesk::done_checking(Slot& slot, std::optional<CastBallot> cast,
-                             std::optional<std::uint64_t> digest) {
+/// `answer`: none if it was refused.
+void VoteDesk::done_checking(Slot& slot, std::optional<Answer> answer) {
   {
     const std::lock_guard lock(mutex_);
     slot.checking = false;
-    if (cast) {
-      const std::size_t bytes = cast->message.size();
-      metrics_.add("signvote_ballots_total", 1, bytes == 0 ? "result=\"abstained\"" : "result=\"counted\"");
-      metrics_.add("signvote_ballot_bytes_total", static_cast<double>(bytes));
-      const BatchLoss loss = bytes == 0 ? BatchLoss{} : BatchLoss{cast->batch, cast->loss};
-      if (bytes != 0 && std::exchange(slot.batch, loss.samples) != loss.samples && options_.batches.empty())
-        log_(fmt::format("{} votes with {} samples from round {} on", slot.owner, loss.samples,
-                         published_ + 1));
-      attendance_.answered(cast->worker);
-      slot.answer = Answer{bytes != 0, loss, digest, std::move(cast)};
+    if (answer) {
+      metrics_.add("signvote_ballots_total", 1,
+                   answer->voted ? "result=\"counted\"" : "result=\"abstained\"");
+      metrics_.add("signvote_ballot_bytes_total", static_cast<double>(answer->to_take->message.size()));
+      const std::uint32_t samples = answer->loss.samples;
+      if (answer->voted && std::exchange(slot.batch, samples) != samples && options_.batches.empty())
+        log_(fmt::format("{} votes with {} samples from round {} on", slot.owner, samples, published_ + 1));
+      attendance_.answered(answer->to_take->worker);
+      slot.answer = std::move(answer);
     }
   }
   changed_.notify_all();
@@ -518,6 +545,7 @@ VoteDesk::ClosedRound VoteDesk::closed_round() {
     closed.answered.push_back(m);
     closed.losses[m] = slots_[m].answer->loss;
     if (slots_[m].answer->voted) ++closed.voted;
+    if (slots_[m].answer->test) closed.tests.push_back(*slots_[m].answer->test);
   }
   return closed;
 }
@@ -563,9 +591,9 @@ void VoteDesk::finish() {
   finished_ = true;
 }
 
-void VoteDesk::wait_until_all_know(double seconds) {
+bool VoteDesk::wait_until_all_know(double seconds) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] {
+  return changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] {
     for (std::uint32_t m = 0; m < slots_.size(); ++m)
       if (!slots_[m].heard_finish && owns(slots_[m].owner, m)) return false;
     return true;

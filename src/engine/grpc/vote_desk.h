@@ -42,6 +42,7 @@ struct VoteDeskOptions {
   StepOfRound step_of;
   std::vector<std::uint32_t> batches;       // by worker: what each must use; empty: what it likes
   std::uint32_t most_samples = UINT32_MAX;  // of a batch
+  bool takes_tests = false;                 // by workers of the model
   Attendance* attendance = nullptr;         // told who comes, answers and goes, if it is given
 };
 
@@ -84,11 +85,13 @@ class VoteDesk : public Desk {
   /// Ballots that come from now on are late. Waits for those that are being checked. After this,
   /// take_ballots returns the last ballots of the round.
   void close_round();
-  /// Who answered in the closed round (ascending), how many of them voted, and the losses by worker.
+  /// Who answered in the closed round (ascending), how many of them voted, the losses by worker, and what
+  /// workers found when they tested the model before it.
   struct ClosedRound {
     std::vector<std::uint32_t> answered;
     std::uint32_t voted = 0;
     std::vector<BatchLoss> losses;
+    std::vector<ReportedTest> tests;
   };
   ClosedRound closed_round();
   /// Compares the workers' models before the closed round with the server's. Who has another is sent away
@@ -102,8 +105,8 @@ class VoteDesk : public Desk {
   /// everything.
   void finish();
   /// Waits until every worker that ever came, and is still allowed, knows of the end. Waits at most
-  /// `seconds` for those that are away.
-  void wait_until_all_know(double seconds);
+  /// `seconds` for those that are away; false if some never came.
+  bool wait_until_all_know(double seconds);
 
   /// Reads the allow-list again and sends away those that are no longer on it, or have another key there.
   /// Returns true if it changed.
@@ -123,6 +126,7 @@ class VoteDesk : public Desk {
     BatchLoss loss;
     std::optional<std::uint64_t> digest;
     std::optional<CastBallot> to_take;
+    std::optional<ReportedTest> test;
   };
   struct Slot {
     std::string owner;                         // confirmed
@@ -142,7 +146,8 @@ class VoteDesk : public Desk {
   std::optional<Refusal> answer(const WorkerAtDesk& session, v1::Ballot& ballot);
   std::optional<Refusal> nonsense(const WorkerAtDesk& session, const v1::Ballot& ballot) const;
   std::optional<Refusal> not_now(const WorkerAtDesk& session, const v1::Ballot& ballot, bool& ignored);
-  void done_checking(Slot& slot, std::optional<CastBallot> cast, std::optional<std::uint64_t> digest = {});
+  std::optional<Refusal> nonsense_test(const WorkerAtDesk& session, const v1::Ballot& ballot) const;
+  void done_checking(Slot& slot, std::optional<Answer> answer);
   bool is_of_this_run(const v1::Hello& hello) const;
   /// Whose slot this name has; null if it is not on the list.
   const AllowedWorker* entry_of(const std::string& name) const;

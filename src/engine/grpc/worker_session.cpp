@@ -78,6 +78,11 @@ class WorkerSession::Impl {
 
   std::uint64_t round() const { return round_; }
 
+  void report(std::optional<double> accuracy, std::optional<double> loss) {
+    assert(!voted_ && (accuracy || loss));
+    tested_ = {accuracy, loss};
+  }
+
   /// Abstains if `ballot` is null.
   void answer(const SignView* ballot, std::uint32_t samples, double loss) {
     assert(!voted_);
@@ -87,6 +92,9 @@ class WorkerSession::Impl {
     answer.set_batch(samples);
     answer.set_loss(loss);
     if (round_ % kDigestEvery == 0) answer.set_digest(digest(parameters_));
+    if (tested_.accuracy) answer.set_test_accuracy(*tested_.accuracy);
+    if (tested_.loss) answer.set_test_loss(*tested_.loss);
+    tested_ = {};
     if (ballot != nullptr) {
       encode({MessageKind::ballot, run_.run_id, round_, run_.worker, ballot->size()}, *ballot, bytes_);
       answer.set_message(bytes_.data(), bytes_.size());
@@ -155,7 +163,7 @@ class WorkerSession::Impl {
     if (end.kind == Kind::refused || (!known_ && (end.kind == Kind::unproven || hang_ups_ == kMostHangUps)))
       throw EngineError(end.text);
     if (seconds_since(last_contact_) > options_.give_up_seconds)
-      throw EngineError(fmt::format("no server at {} for {:.0f} seconds: {}", options_.connect,
+      throw EngineError(fmt::format("no server at {} for {:.0f} s: {}", options_.connect,
                                     options_.give_up_seconds, end.text));
     if (std::exchange(last_problem_, end.text) != end.text) log(end.text + "; tries again");
     std::unique_lock lock(mutex_);
@@ -228,7 +236,12 @@ class WorkerSession::Impl {
     ++round_;
     open_round_ = verdict.open_round();
     voted_ = false;
+    tested_ = {};
   }
+
+  struct Test {
+    std::optional<double> accuracy, loss;
+  };
 
   WorkerSessionOptions options_;
   VoteClient client_;
@@ -244,6 +257,7 @@ class WorkerSession::Impl {
   std::uint64_t round_ = 0;
   std::uint64_t open_round_ = 0;
   bool voted_ = false;
+  Test tested_;  // of the open round's model, not yet sent
   SignVector verdict_;
   std::vector<std::byte> bytes_;
 
@@ -267,6 +281,9 @@ void WorkerSession::vote(SignView ballot, std::uint32_t samples, double loss) {
   impl_->answer(&ballot, samples, loss);
 }
 void WorkerSession::abstain() { impl_->answer(nullptr, 0, 0); }
+void WorkerSession::report(std::optional<double> accuracy, std::optional<double> loss) {
+  impl_->report(accuracy, loss);
+}
 void WorkerSession::stop() { impl_->stop(); }
 
 }  // namespace signvote

@@ -14,7 +14,7 @@ namespace {
 
 enum class Kind : std::uint32_t {
   ballots = 0x32425653,  // "SVB2"
-  verdict = 0x31565653,  // "SVV1"
+  verdict = 0x32565653,  // "SVV2"
 };
 
 struct Preamble {
@@ -23,7 +23,7 @@ struct Preamble {
   std::uint64_t run_id = 0;
   std::uint64_t round = 0;
 };
-static_assert(sizeof(Traffic) == 32 && std::has_unique_object_representations_v<Traffic>);
+static_assert(sizeof(Traffic) == 40 && std::has_unique_object_representations_v<Traffic>);
 static_assert(sizeof(Preamble) == 24 && std::has_unique_object_representations_v<Preamble>);
 
 constexpr std::size_t kChecksumBytes = sizeof(std::uint64_t);
@@ -187,11 +187,11 @@ bool decode_ballots(std::span<const std::byte> bytes, const MessageId& id, const
 }
 
 void encode_verdict(const MessageId& id, const EncodedSlice& slice, std::span<const std::int64_t> pooled,
-                    Traffic& traffic, std::vector<std::byte>& out) {
+                    std::uint32_t copies, Traffic& traffic, std::vector<std::byte>& out) {
   begin(id, Kind::verdict, out);
   append_slice(slice, out);
   for (const std::int64_t number : pooled) append(out, number);
-  traffic.verdict_bytes += out.size() + sizeof traffic + kChecksumBytes;
+  traffic.rank_bytes += copies * (out.size() + sizeof traffic + kChecksumBytes);
   append(out, traffic);
   seal(out);
 }

@@ -90,9 +90,9 @@ void encode_ballots(const MessageId& id, const RankWord& word, std::span<const S
                                   RankWord& word, std::span<ReceivedBallot> ballots, std::string& problem);
 
 /// `pooled` is as Tally::pooled gives it. `traffic` is what the sender has sent before this message; this
-/// adds the message itself to it.
+/// adds the message itself to it, as often as it is sent.
 void encode_verdict(const MessageId& id, const EncodedSlice& slice, std::span<const std::int64_t> pooled,
-                    Traffic& traffic, std::vector<std::byte>& out);
+                    std::uint32_t copies, Traffic& traffic, std::vector<std::byte>& out);
 
 /// Reads a shard's slice into the verdict on all coordinates, what its tally pools, and the sender's traffic.
 /// Like decode_ballots in all else. REQUIRES: as many `pooled` as the sender has.

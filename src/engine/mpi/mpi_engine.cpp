@@ -13,6 +13,7 @@
 #include "engine/mpi/messages.h"
 #include "engine/mpi/mpi_calls.h"
 #include "signvote/error.h"
+#include "signvote/wire.h"
 
 namespace signvote {
 namespace {
@@ -46,6 +47,7 @@ class MpiEngine : public Engine {
         tally_(tally_options(options_.tally, shards_[rank_]), std::move(parallel_for)),
         mail_(std::make_unique<Mail>(ranks_)),
         encoded_(options_.tally.workers),
+        whole_bytes_(options_.tally.workers),
         received_(ranks_),
         votes_(options_.tally.workers),
         losses_(options_.tally.workers),
@@ -107,6 +109,7 @@ class MpiEngine : public Engine {
     for (std::uint32_t r = 0; r < ranks_; ++r)
       if (r != rank_) mpi::encode_slice(mpi::slice(*ballot, shards_[r]), encoded_[worker][r]);
     votes_[worker] = mpi::slice(*ballot, shards_[rank_]);
+    whole_bytes_[worker] = message_bytes(*ballot);
   }
 
   void send_digest(std::uint64_t digest) override { digest_ = digest; }
@@ -131,6 +134,7 @@ class MpiEngine : public Engine {
       send_verdict();
       take_all(mail_->verdict_inbox, [this](std::uint32_t from, auto bytes) { take_verdict(from, bytes); });
       set_pooled();
+      if (leads()) sent_[rank_] += {0, 0, 1, message_bytes(verdict_), 0};
       outcome.verdict = &verdict_;
     }
     finish_sends();
@@ -168,6 +172,12 @@ class MpiEngine : public Engine {
     return options;
   }
 
+  /// The bytes of a message with all these signs, as the other engines send it.
+  static std::size_t message_bytes(SignView signs) {
+    std::vector<std::byte> body;
+    return kHeaderBytes + write_body(signs, body, 0).bytes;
+  }
+
   static Traffic plus(Traffic a, const Traffic& b) { return a += b; }
 
   mpi::MessageId id_of(std::uint32_t sender) const { return {options_.run_id, round_, sender}; }
@@ -187,9 +197,10 @@ class MpiEngine : public Engine {
       }
       mpi::encode_ballots(id_of(rank_), word, ballots, mail_->ballots[to]);
       send(to, mpi::kBallotTag, mail_->ballots[to]);
-      sent_[rank_].ballot_bytes += mail_->ballots[to].size();
+      sent_[rank_].rank_bytes += mail_->ballots[to].size();
     });
-    for (const std::uint32_t worker : mine()) sent_[rank_].ballots += votes_[worker] ? 1 : 0;
+    for (const std::uint32_t worker : mine())
+      if (votes_[worker]) sent_[rank_] += {1, whole_bytes_[worker], 0, 0, 0};
   }
 
   void take_ballots(std::uint32_t from, std::span<const std::byte> bytes) {
@@ -212,11 +223,11 @@ class MpiEngine : public Engine {
   }
 
   void send_verdict() {
-    if (leads()) ++sent_[rank_].verdicts;
     pooled_[rank_] = tally_.pooled();
     if (ranks_ > 1) {
       mpi::encode_slice(slice_, encoded_slice_);
-      mpi::encode_verdict(id_of(rank_), encoded_slice_, pooled_[rank_], sent_[rank_], mail_->verdict);
+      mpi::encode_verdict(id_of(rank_), encoded_slice_, pooled_[rank_], ranks_ - 1, sent_[rank_],
+                          mail_->verdict);
     }
     for_others([&](std::uint32_t to) { send(to, mpi::kVerdictTag, mail_->verdict); });
     const SignWords shard(verdict_, shards_[rank_].begin, slice_.size());
@@ -300,6 +311,7 @@ class MpiEngine : public Engine {
   bool stop_ = false;
   std::uint64_t digest_ = 0;                             // of this rank's parameters; 0 in rounds without one
   std::vector<std::vector<mpi::EncodedSlice>> encoded_;  // of hosted workers, by worker and rank
+  std::vector<std::uint64_t> whole_bytes_;               // of their ballots, by worker
   std::vector<std::vector<mpi::ReceivedBallot>> received_;  // by rank, in the order it hosts its workers
   std::vector<std::optional<SignView>> votes_;              // of all workers, on this shard
   std::vector<BatchLoss> losses_;
