@@ -153,7 +153,7 @@ def peer_goals(rows):
         return chosen[0] if chosen else None
 
     wanted = []
-    for method, bound in (("float", 10), ("fp16", 1), ("powersgd", 1)):
+    for method, bound in (("float", 10), ("fp16", 1)):
         row = of("peers_steps", method, "100 Mbit/s")
         wanted.append(
             (
