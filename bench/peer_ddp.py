@@ -11,6 +11,7 @@ train  trains with a step that shrinks in proportion to the steps left, and tell
 
 import argparse
 import json
+import os
 import pathlib
 import sys
 import time
@@ -153,7 +154,9 @@ def main():
     rank = Rank(options)
     getattr(rank, options.what)()
     dist.barrier()
-    dist.destroy_process_group()
+    # Not by destroy_process_group: PyTorch 1.13 joins Gloo's threads with the interpreter's lock held, and one that is
+    # just freeing a tensor waits for that lock for ever.
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -59,7 +59,6 @@ def run_ranks(ranks, function, *arguments):
             torch.set_num_threads(1)
             dist.init_process_group("gloo", init_method=f"file://{folder}/ranks", rank=rank, world_size=ranks)
             pipe.send((None, function(rank, *arguments)))
-            dist.destroy_process_group()
         except BaseException:
             pipe.send((traceback.format_exc(), None))
 
