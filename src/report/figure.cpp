@@ -158,6 +158,7 @@ std::string script(const Figure& figure, std::string_view terminal, const std::s
   add("set label 1 {} at screen {},{} center noenhanced font ',19'", gnuplot_string(figure.title), centre,
       1 - y_of(34));
   std::vector<std::string> remarks;
+  if (!figure.remark.empty()) remarks.push_back(figure.remark);
   if (band) remarks.push_back(fmt::format("mean of {} seeds, band from lowest to highest", figure.seeds));
   if (leads)
     remarks.push_back(fmt::format("lead over {}{}", label_of(figure.baseline), band ? ", seed by seed" : ""));

@@ -31,7 +31,8 @@ struct Panel {
 };
 
 struct Figure {
-  std::string title;
+  std::string title;   // 75 characters fit above one panel
+  std::string remark;  // in small letters, may be empty
   unsigned seeds = 1;
   std::string baseline;  // the method that leads are over
   std::vector<Panel> panels;

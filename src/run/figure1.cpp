@@ -74,8 +74,8 @@ bool reproduce_figure1(const Figure1Options& options, const Dataset& dataset, co
                              counted(first.rounds, "round"), options.base.step_schedule, *options.base.step);
   for (const Cell& cell : cells)
     if (cell.method == kOwnDefaults && cell.config.seed == first.seed && cell.config.batches == first.batches)
-      figure.title +=
-          fmt::format(" (signvote's defaults: {} from {})", cell.config.step_schedule, *cell.config.step);
+      figure.remark =
+          fmt::format("signvote's defaults: {} from {}", cell.config.step_schedule, *cell.config.step);
   figure.seeds = options.seeds;
   figure.baseline = options.methods.front().name;
   std::vector<std::string> methods;
