@@ -164,8 +164,9 @@ std::string script(const Figure& figure, std::string_view terminal, const std::s
     remarks.push_back(fmt::format("lead over {}{}", label_of(figure.baseline), band ? ", seed by seed" : ""));
   add("set label 2 {} at screen {},{} center noenhanced font ',13' tc '#555555'",
       gnuplot_string(fmt::format("{}", fmt::join(remarks, "; "))), centre, 1 - y_of(66));
-  add("set key at screen {},{} center horizontal maxrows {} reverse Left samplen 3.5 width -3 noenhanced",
-      centre, 1 - y_of(82 + kLegendRow / 2 * layout.legend_rows), layout.legend_rows);
+  add("set key at screen {},{} center horizontal maxrows {} reverse Left samplen 3.5 width {} noenhanced",
+      centre, 1 - y_of(82 + kLegendRow / 2 * layout.legend_rows), layout.legend_rows,
+      figure.panels.front().curves.size() > 2 ? -3 : 0);  // gnuplot takes words to be wider than they are
   const auto panels = static_cast<int>(figure.panels.size());
   const double cell_width = (layout.width - left - right - gap * (layout.columns - 1)) / layout.columns;
   const double cell_height = (layout.height - top - bottom - gap * (layout.rows - 1)) / layout.rows;
