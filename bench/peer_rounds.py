@@ -88,6 +88,8 @@ class Federation:
     def start_server(self):
         self.server = self.start(0, self.server_command, self.folder / "server")
         while not self.lab.run(0, ["ss", "-ltnH", "sport = :7000"], capture_output=True).stdout:
+            if self.server.poll() == 0:
+                return  # it has listened, and is done already
             if self.server.poll() is not None:
                 sys.exit(f"bench: a server does not listen: {self.words_of('server')}")
             time.sleep(0.02)
