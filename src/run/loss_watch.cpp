@@ -22,8 +22,7 @@ std::optional<std::string> LossWatch::add(std::uint64_t round, double loss) {
   told_ = true;
   return fmt::format(
       "round {}: the loss is {:.3g} and has been far above its best ({:.3g} at round {}) for {} rounds; try "
-      "a "
-      "smaller --step, --step-schedule cosine, or --sign-of momentum:0.9",
+      "a smaller --step, --step-schedule cosine, or --sign-of momentum:0.9",
       round, smooth_, best_, best_round_, kLong);
 }
 

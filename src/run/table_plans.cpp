@@ -14,7 +14,12 @@ NamedSettings method_settings(const std::string& name) {
   if (name != kOwnDefaults) {
     const auto& options = train_options();
     std::ranges::find(options, std::string("method"), &TrainOption::name)->set(config, name);  // checks it
-    return {name, fmt::format("method = '{}'", name)};
+    std::string toml = fmt::format("method = '{}'\n", name);
+    if (config.full_precision()) {  // a step for signs is none for gradients
+      resolve(config);
+      toml += fmt::format("step = {}\n", *config.step);
+    }
+    return {name, toml};
   }
   resolve(config);
   std::string toml;

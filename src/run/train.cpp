@@ -64,8 +64,7 @@ class Run {
         hooks_.warn)
       hooks_.warn(
           fmt::format("with --rounds {} and --initial-rounds {} all rounds are decided by plain majority, as "
-                      "with --method "
-                      "mv; take more rounds, fewer initial rounds, or --method shrink",
+                      "with --method mv; take more rounds or fewer initial rounds",
                       config_.rounds, *config_.initial_rounds));
   }
 

@@ -8,7 +8,9 @@ namespace signvote {
 namespace {
 
 constexpr std::int64_t kRound = 65536;
-constexpr int kSweeps = 50;
+constexpr int kSweeps = 50;      // of the first fit
+constexpr int kFits = 20;        // after it, each with sharper eyes for pairs that do not fit
+constexpr double kSharper = 0.7;
 
 std::size_t pair_at(std::size_t i, std::size_t j) {
   return 2 * (std::max(i, j) * (std::max(i, j) - 1) / 2 + std::min(i, j));
@@ -18,6 +20,42 @@ std::size_t pair_at(std::size_t i, std::size_t j) {
 std::int64_t part_of(std::int64_t number, std::int64_t share) {
   constexpr std::int64_t kWhole = Agreement::kShare;
   return number / kWhole * share + number % kWhole * share / kWhole;
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+/// Brings q nearer to the least squares of r_ij = q_i * q_j over all pairs, as heavy as `weights` says, one
+/// q_i after the other.
+void fit(const std::vector<double>& r, const std::vector<double>& weights, int sweeps, double most,
+         std::vector<double>& q) {
+  const std::size_t n = q.size();
+  for (int sweep = 0; sweep < sweeps; ++sweep)
+    for (std::size_t i = 0; i < n; ++i) {
+      double above = 0;
+      double below = 0;
+      for (std::size_t j = 0; j < n; ++j) {
+        if (i == j) continue;
+        above += weights[i * n + j] * r[i * n + j] * q[j];
+        below += weights[i * n + j] * q[j] * q[j];
+      }
+      q[i] = below > 0 ? std::clamp(above / below, -most, most) : 0;
+    }
+}
+
+/// What a pair of workers usually agrees by, however few pairs agree by far more.
+double usual_agreement(const std::vector<double>& r, std::size_t n) {
+  std::vector<double> of_workers;
+  for (std::size_t i = 0; i < n; ++i) {
+    std::vector<double> with_others;
+    for (std::size_t j = 0; j < n; ++j)
+      if (i != j) with_others.push_back(std::abs(r[i * n + j]));
+    of_workers.push_back(median(std::move(with_others)));
+  }
+  return median(std::move(of_workers));
 }
 
 }  // namespace
@@ -59,18 +97,27 @@ std::vector<double> Agreement::correctness(std::uint32_t prior_rounds) const {
       const auto* pair = &state_[pair_at(i, j)];
       r[i * n + j] = (static_cast<double>(pair[1]) + prior * mean) / (static_cast<double>(pair[0]) + prior);
     }
-  // The least squares of r_ij = q_i * q_j over all pairs, one q_i after the other.
-  for (int sweep = 0; sweep < kSweeps; ++sweep)
-    for (std::size_t i = 0; i < n; ++i) {
-      double above = 0;
-      double below = 0;
+  // First no pair may agree by much more than is usual, so that colluders do not lead the fit. Then all pairs
+  // count as they are, but the less the worse they fit: those of colluders least.
+  const double most_at_first = 2 * usual_agreement(r, n);
+  std::vector<double> cut = r;
+  for (double& value : cut) value = std::clamp(value, -most_at_first, most_at_first);
+  std::vector<double> weights(n * n, 1);
+  fit(cut, weights, kSweeps, kMost, q);
+  double tolerance = most_at_first;
+  for (int k = 0; k < kFits; ++k) {
+    std::vector<double> misfits;
+    for (std::size_t i = 1; i < n; ++i)
+      for (std::size_t j = 0; j < i; ++j) misfits.push_back(std::abs(r[i * n + j] - q[i] * q[j]));
+    tolerance = std::max({kSharper * tolerance, 3 * median(misfits), 1e-9});
+    for (std::size_t i = 0; i < n; ++i)
       for (std::size_t j = 0; j < n; ++j) {
-        if (i == j) continue;
-        above += r[i * n + j] * q[j];
-        below += q[j] * q[j];
+        const double misfit = (r[i * n + j] - q[i] * q[j]) / tolerance;
+        const double distrust = 1 + misfit * misfit;
+        weights[i * n + j] = 1 / (distrust * distrust);
       }
-      q[i] = below > 0 ? std::clamp(above / below, -kMost, kMost) : 0;
-    }
+    fit(r, weights, 2, kMost, q);
+  }
   double sum = 0;
   for (const double value : q) sum += value;
   if (sum < 0)

@@ -6,7 +6,8 @@
 // a matrix of rank one off its diagonal. So the q_i can be read off the agreement of all pairs, without
 // knowing what is true, and the weight is the paper's log-likelihood ratio, ln((1 - p)/p) = 2 atanh(q). No
 // worker is judged by a verdict that it has shaped itself: who is precise about its own data only does not
-// agree with the others, and gets no more weight than that is worth. A liar's q is negative.
+// agree with the others, and gets no more weight than that is worth. A liar's q is negative. Colluders, who
+// agree with each other but not with the rest, fit no such matrix: the fit leaves their pairs out.
 //
 // Everything is integers, or sums, products and quotients of doubles: the same bits on every machine.
 #pragma once
@@ -35,8 +36,8 @@ class Agreement {
   void forget(std::uint32_t worker);
 
   /// q_i of every worker, within +-kMost. Every pair's agreement is first pulled to the mean of all, as if
-  /// for `prior_rounds` rounds the workers had been equals. The sign is the one by which most workers are
-  /// right.
+  /// for `prior_rounds` rounds the workers had been equals. The sign is the one by which the sum of all q_i
+  /// is positive.
   [[nodiscard]] std::vector<double> correctness(std::uint32_t prior_rounds) const;
 
   /// 2 atanh(q), cut to +-clip.

@@ -140,14 +140,14 @@ class Figure1(Case):
 
     def test_own_batches_and_methods(self):
         out = self.folder / "own"
-        options = {**SETTINGS, "rounds": 2, "initial_rounds": 1, "batches": "2x4,20", "methods": "it,oracle,signvote"}
+        options = {**SETTINGS, "rounds": 2, "initial_rounds": 1, "batches": "2x4,20", "methods": "it,oracle,sgd,signvote"}
         self.succeed("reproduce", "figure1", *flags(options), "--seed", 7, "--out", out)
         result = summary(out)
-        self.assertEqual(result["methods"], ["it", "oracle", "signvote"])
+        self.assertEqual(result["methods"], ["it", "oracle", "sgd", "signvote"])
         (row,) = result["modes"]
         self.assertEqual(row["batches"], "2x4,20")
         self.assertNotIn("batch_mode", row)
-        self.assertEqual(set(row) - {"batches"}, {"it", "oracle", "signvote"})
+        self.assertEqual(set(row) - {"batches"}, {"it", "oracle", "sgd", "signvote"})
         self.assertNotIn("lead", row["it"])
         self.assertAlmostEqual(row["oracle"]["lead"], row["oracle"]["mean"] - row["it"]["mean"], 12)
         own = summary(out / "cells/2x4-20-signvote-seed7")
@@ -156,6 +156,8 @@ class Figure1(Case):
             ("agree", "momentum:0.9", "cosine", 4e-4),
         )
         self.assertEqual(summary(out / "cells/2x4-20-oracle-seed7")["sign_of"], "gradient")
+        steps = [summary(out / f"cells/2x4-20-{method}-seed7")["step"] for method in ("oracle", "sgd")]
+        self.assertEqual(steps, [1e-3, 0.5], "a step for signs is none for gradients")
         with open(out / "figure1.csv", newline="") as file:
             self.assertEqual({line["batch_mode"] for line in csv.DictReader(file)}, {"2x4,20"})
         self.refuse_each(

@@ -106,6 +106,51 @@ TEST(Agreement, forgets_its_share_exactly) {
   }));
 }
 
+/// What is found of workers of whom the first `colluders` all vote the same (to one, `together`) and know
+/// nothing.
+std::vector<double> among_colluders(std::vector<double> q, std::size_t colluders, double together = 1) {
+  std::fill_n(q.begin(), colluders, 0);
+  std::vector<std::int64_t> numbers = round_of(q);
+  for (std::size_t pair = 0; pair < colluders * (colluders - 1) / 2; ++pair)
+    numbers[2 * pair + 1] = std::llround(1e6 * together);
+  Agreement agreement(static_cast<std::uint32_t>(q.size()), kForget);
+  for (int t = 0; t < 600; ++t) agreement.add(numbers);
+  return agreement.correctness(default_prior_rounds(Method::agree));
+}
+
+TEST(Agreement, is_not_taken_in_by_colluders) {
+  EXPECT_TRUE(rc::check("three of fifteen, whoever the others are", [] {
+    std::mt19937_64 random(*rc::gen::arbitrary<std::uint32_t>());
+    std::uniform_real_distribution<double> uniform(0.15, 0.6);
+    std::vector<double> q(15);
+    for (double& value : q) value = uniform(random);
+    const double together = *rc::gen::inRange(30, 101) / 100.0;
+    const auto found = among_colluders(q, 3, together);
+    for (std::size_t m = 0; m < q.size(); ++m) RC_ASSERT(std::abs(found[m] - (m < 3 ? 0 : q[m])) < 0.05);
+  }));
+}
+
+// The table of docs/attackers.md.
+TEST(Agreement, bears_so_many_colluders_of_fifteen) {
+  const auto borne = [](std::vector<double> q) {
+    for (std::size_t colluders = 1;; ++colluders) {
+      q[colluders - 1] = 0;
+      const auto found = among_colluders(q, colluders);
+      for (std::size_t m = 0; m < q.size(); ++m)
+        if (std::abs(found[m] - q[m]) > 0.1) return colluders - 1;
+    }
+  };
+  const auto one_among_14 = [](double best, double others) {
+    std::vector<double> q(15, others);
+    q.back() = best;
+    return q;
+  };
+  EXPECT_EQ(borne(std::vector<double>(15, 0.2)), 7);
+  EXPECT_EQ(borne(std::vector<double>(15, 0.6)), 5);
+  EXPECT_EQ(borne(one_among_14(0.6, 0.1)), 6);
+  EXPECT_EQ(borne(one_among_14(0.8, 0.05)), 2);
+}
+
 TEST(Agreement, says_nothing_of_two) {
   EXPECT_EQ(after({0.9, 0.1}, 10).correctness(1), (std::vector<double>{0.5, 0.5}));
   EXPECT_EQ(Agreement(4, kForget).correctness(1), (std::vector<double>{0.5, 0.5, 0.5, 0.5}))
