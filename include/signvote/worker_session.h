@@ -38,7 +38,7 @@ struct WorkerSessionOptions {
   std::function<bool(WorkerSessionOptions&)> renew;
   std::string name;                             // who this is, without TLS; else the certificate says it
   std::string program;                          // its name and version, for the server's log
-  double give_up_seconds = 600;                 // without a word from the server
+  double give_up_seconds = 600;                 // without a session, after which it throws
   std::function<void(const std::string&)> log;  // is told what happens, one line each; may be empty
 };
 

@@ -103,6 +103,7 @@ class Vote:
         self._layouts: Dict[Tuple[_Shard, ...], _Layout] = {}
         self._votes = 0
         self._thread = concurrent.futures.ThreadPoolExecutor(1, "signvote")
+        self._mail: Tuple[torch.Tensor, ...] = ()
         self.steps = 0
         self.bytes_sent = 0
         self.absences = [0] * self._ranks
@@ -300,6 +301,9 @@ class Vote:
         received = torch.empty(sum(lengths), dtype=torch.uint8, device=self._device)
         splits = [len(part) for part in parts]
         torch.distributed.all_to_all_single(received, sent, lengths, splits, group=self._group)
+        # Gloo's thread lets go of them a little later. To free one it would need the interpreter's lock, with which
+        # destroy_process_group waits for that thread: so they are kept until the next.
+        self._mail = sent, received
         self.bytes_sent += len(sent) - splits[self._rank]
         return [part.tobytes() for part in numpy.split(received.cpu().numpy(), numpy.cumsum(lengths)[:-1])]
 

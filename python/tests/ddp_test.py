@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import faulthandler
 import io
 import multiprocessing
 import sys
@@ -25,6 +26,8 @@ except ImportError:
 
 import signvote
 import signvote.ddp
+
+TIMEOUT = 300  # seconds; only a rank that hangs takes so long
 
 with contextlib.suppress(ImportError):
     import torch._dynamo  # newer versions import it for DDP: here once, and not in each rank
@@ -55,6 +58,7 @@ def run_ranks(ranks, function, *arguments):
     context = multiprocessing.get_context("fork")
 
     def rank_main(rank, folder, pipe):
+        faulthandler.dump_traceback_later(TIMEOUT, exit=True)  # where it hangs; then nobody waits for it any more
         try:
             torch.set_num_threads(1)
             dist.init_process_group("gloo", init_method=f"file://{folder}/ranks", rank=rank, world_size=ranks)
@@ -72,7 +76,10 @@ def run_ranks(ranks, function, *arguments):
             started.append((process, ours))
         results = []
         for process, pipe in started:
-            problem, result = pipe.recv()
+            try:
+                problem, result = pipe.recv()
+            except EOFError:
+                problem, result = "a rank ended without a word; what it was at is above", None
             if problem:
                 for other, _ in started:
                     other.kill()

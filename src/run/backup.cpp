@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/files.h"
@@ -22,6 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kSums = "SHA256SUMS";
+constexpr std::string_view kFiles[] = {kSums,      "config.toml",    "metrics.jsonl",
+                                       kModelCopy, "parameters.npy", "parameters.pt"};  // beside the journal's
 
 /// A new folder beside `target` that only its owner may enter. It is removed at the end.
 class WorkFolder {
@@ -51,6 +55,15 @@ std::string run(const std::vector<std::string>& command, const fs::path& folder,
   const ProcessResult result = run_process(command, folder);
   if (result.exit_code != 0) throw DataError(fmt::format("cannot {}: {}", doing, one_line(result.output)));
   return result.output;
+}
+
+/// In order, because the files of a backup may be packed again in another.
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  std::ranges::sort(lines);
+  return lines;
 }
 
 /// Without a slash at the end, so that something can be put beside it.
@@ -113,7 +126,7 @@ void copy_run(const fs::path& state, const fs::path& to) {
 
 /// Packs everything that is in `folder`. The sums come first, so that a file that is cut off is missed.
 void pack(const fs::path& folder, const fs::path& file) {
-  std::vector<std::string> sum = {"sha256sum", "--"}, tar = {"tar", "-cf", file, "--", kSums};
+  std::vector<std::string> sum = {"sha256sum", "--"}, tar = {"tar", "--force-local", "-cf", file, "--", kSums};
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
     if (!entry.is_regular_file()) continue;
     sum.push_back(entry.path().lexically_relative(folder));
@@ -125,13 +138,50 @@ void pack(const fs::path& folder, const fs::path& file) {
   fs::permissions(file, fs::perms::owner_read | fs::perms::owner_write);
 }
 
+/// True for the names that files in a backup have.
+bool belongs(const std::string& name) {
+  if (name.starts_with("journal/")) return name.size() > 8 && name[8] != '.' && name.find('/', 8) == name.npos;
+  return std::ranges::find(kFiles, name) != std::end(kFiles);
+}
+
+/// The names of the files in a backup. Anybody may have made it, so throws DataError before anything is
+/// unpacked if it has something else than such files (a link, a device, a path elsewhere), or if they would
+/// take more space than the backup does.
+std::vector<std::string> list(const fs::path& file, const fs::path& folder, const std::string& doing) {
+  const std::string printed = run({"tar", "--force-local", "-tvf", fs::absolute(file), "--numeric-owner",
+                                   "--quoting-style=escape"},
+                                  folder, doing);
+  std::vector<std::string> names;
+  std::uint64_t room = fs::file_size(file);
+  for (const std::string& line : lines_of(printed)) {
+    std::istringstream words(line);
+    std::string mode, owner, day, time, name;
+    std::uint64_t bytes = 0;
+    words >> mode >> owner >> bytes >> day >> time >> name;
+    if (!words || !words.eof() || mode.front() != '-' || !belongs(name))
+      throw DataError(fmt::format("cannot {}: it holds '{}'", doing, printable(line, 200)));
+    if (bytes > room) throw DataError(fmt::format("cannot {}: it unpacks to more bytes than it has", doing));
+    room -= bytes;
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
 /// Unpacks into a new folder and checks everything.
 Audit unpack(const fs::path& file, const fs::path& folder) {
   const InputFile readable(file);  // throws if it is none, before tar says so in its own words
   const std::string doing = fmt::format("unpack '{}', which is damaged or no backup", file.string());
   make_folder(folder);
-  run({"tar", "--no-same-owner", "-xf", fs::absolute(file)}, folder, doing);
-  run({"sha256sum", "--check", "--strict", "--quiet", kSums}, folder, doing);
+  std::vector<std::string> names = list(file, folder, doing);
+  if (std::erase(names, kSums) != 1 || names.empty())
+    throw DataError(fmt::format("cannot {}: it has no {}", doing, kSums));
+  run({"tar", "--force-local", "--no-same-owner", "--no-same-permissions", "-xf", fs::absolute(file)}, folder,
+      doing);
+  // Not by sha256sum --check, which would read whatever files the sums name.
+  std::vector<std::string> sum = {"sha256sum", "--"};
+  sum.insert(sum.end(), names.begin(), names.end());
+  if (lines_of(run(sum, folder, doing)) != lines_of(read_text_file(folder / kSums)))
+    throw DataError(fmt::format("cannot {}: the files are not those of its {}", doing, kSums));
   const TrainConfig config = load_server_run(folder);
   fs::permissions(folder / "journal", fs::perms::owner_all);
   return audit_journal(config, folder / "journal");

@@ -16,7 +16,7 @@ if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     end = time.monotonic() + flags.seconds
     opened, crowd = 0, []
-    while time.monotonic() < end:
+    while time.monotonic() < end or not opened:
         if len(crowd) == flags.count:
             crowd.pop(0).close()
             time.sleep(0.01)

@@ -14,7 +14,7 @@ if __name__ == "__main__":
     rng = random.Random(0)
     end = time.monotonic() + flags.seconds
     connections = 0
-    while time.monotonic() < end:
+    while time.monotonic() < end or not connections:
         noise = rng.randbytes(rng.randint(1, 1 << 16))
         hello = b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03"  # a record of TLS, how long it is, and how it begins
         said = rng.choice((noise, b"GET / HTTP/1.1\r\n\r\n", PREFACE, hello, hello + noise))

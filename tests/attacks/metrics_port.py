@@ -19,7 +19,7 @@ if __name__ == "__main__":
     request = f"POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: {size}\r\n\r\n".encode()
     end = time.monotonic() + flags.seconds
     connections, crowd = 0, []
-    while time.monotonic() < end:
+    while time.monotonic() < end or not connections:
         with contextlib.suppress(OSError):  # nobody takes it, or any more of it
             if len(crowd) == flags.count:
                 crowd.pop(0).close()

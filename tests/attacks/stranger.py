@@ -1,5 +1,6 @@
 """What the attacks share: their command line, TLS with a certificate, and HTTP/2 by hand, frame by frame, because a
-library would refuse to send what they send. They go to this machine only, and end after --seconds.
+library would refuse to send what they send. They go to this machine only, and end after --seconds, once
+they have made a connection.
 
     tests/attacks/rapid_reset.py 127.0.0.1:7000 --cert mallory.pem --key mallory.key --ca ca.pem --seconds 10
 
@@ -151,7 +152,7 @@ def main(attack, about):
     def over():
         return time.monotonic() > end
 
-    while not over():
+    while not (over() and result["connections"]):
         connection = None
         try:
             connection = Connection(flags.address, context)

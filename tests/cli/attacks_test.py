@@ -58,12 +58,14 @@ class Attacks(Case):
         address = f"{self.server.host}:{port or self.server.port}"
         command = [sys.executable, "-B", ATTACKS / f"{name}.py", address, *flags, "--seconds", seconds]
         attack = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
+        self.addCleanup(attack.stdout.close)
         self.addCleanup(attack.wait)
         self.addCleanup(attack.kill)
         return attack
 
     def told_by(self, attack):
-        """What it tells of itself when its time is up."""
+        """What it tells of itself when its time is up, and it has got somewhere."""
+        wait_until(f"the end of {attack.args}", lambda: attack.poll() is not None, alive=[self.server])
         told, _ = attack.communicate(timeout=TIMEOUT)
         self.assertEqual(attack.returncode, 0, attack.args)
         if not self.server.running():
@@ -121,8 +123,10 @@ class Attacks(Case):
     @with_enough_rounds(150)
     def test_a_flood_of_connections_does_not_end_the_run(self, rounds):
         self.begin(rounds, prefix=["prlimit", "--nofile=128:256"], save_every=10 * rounds)
-        self.attack("connection_flood", "--count", 300)
-        self.assertIn("listens anew", self.server.log.read_text())
+        flood = self.start_attack("connection_flood", "--count", 300, seconds=TIMEOUT)
+        wait_until("it listens anew", lambda: "listens anew" in self.server.log.read_text(), alive=[self.server])
+        time.sleep(SECONDS)
+        flood.kill()
         self.finish()
 
     def test_a_soak_of_all_attacks_leaves_the_run_and_its_memory_as_they_are(self):

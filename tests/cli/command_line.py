@@ -5,6 +5,7 @@ user's cache.
 """
 
 import concurrent.futures
+import faulthandler
 import json
 import os
 import pathlib
@@ -141,7 +142,9 @@ SKIPPED = 77  # the exit code by which ctest knows that nothing was tested
 
 
 def main():
-    """Runs the tests of the suite that calls it, and lists those that were skipped, as tests/skipped.py expects."""
+    """Runs the tests of the suite that calls it, and lists those that were skipped, as tests/skipped.py expects. If it
+    takes so long that ctest will soon end it, its stack tells what it waits for."""
+    faulthandler.dump_traceback_later(4 * TIMEOUT - 60, repeat=True, file=sys.__stderr__)
     result = unittest.main(exit=False).result
     for test, reason in result.skipped:
         print(f"SKIPPED {test.id().removeprefix('__main__.')}: {reason}", file=sys.stderr)

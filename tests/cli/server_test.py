@@ -5,12 +5,14 @@ That runs end in the same bytes as on other engines is conformance_test.py's; wh
 
 import copy
 import functools
+import io
 import json
 import pathlib
 import re
 import shutil
 import socket
 import subprocess
+import tarfile
 import tempfile
 import urllib.error
 import urllib.request
@@ -661,6 +663,48 @@ class Backup(NetworkCase):
         self.refuse(2, "journal", self.folder, "backup", "--out", file, says=[self.folder, "holds no run"])
         self.refuse(1, "journal", finished_run(), "backup", "--out", self.folder / "none/x.tar", says="none/x.tar")
         self.assertEqual(file.read_bytes(), whole)
+
+    def test_what_no_backup_holds_is_not_unpacked(self):
+        """Anybody may have made the file: nothing is written or read but the files of a run."""
+        file, state = self.folder / "backup.tar", self.folder / "state"
+        self.succeed("journal", finished_run(), "backup", "--out", file)
+        whole = file.read_bytes()
+
+        def entry(name, kind=tarfile.REGTYPE, link="", content=b""):
+            made = tarfile.TarInfo(name)
+            made.type, made.linkname, made.size, made.devmajor, made.devminor = kind, link, len(content), 1, 5
+            return lambda archive: archive.addfile(made, io.BytesIO(content))
+
+        sparse = self.folder / "sparse.tar"
+        with open(self.folder / "parameters.npy", "wb") as hole:
+            hole.truncate(1 << 40)
+        subprocess.run(["tar", "-cSf", sparse, "parameters.npy"], cwd=self.folder, check=True)
+        (self.folder / "parameters.npy").unlink()
+        for add in (
+            entry("../outside"),
+            entry("/tmp/outside"),
+            entry("journal/../../outside"),
+            entry("journal/deeper/outside"),
+            entry("notes.txt"),
+            entry("parameters.npy", tarfile.SYMTYPE, "/etc/passwd"),
+            entry("journal", tarfile.SYMTYPE, self.folder.as_posix()),
+            entry("parameters.npy", tarfile.LNKTYPE, "config.toml"),
+            entry("journal/pipe", tarfile.FIFOTYPE),
+            entry("parameters.npy", tarfile.CHRTYPE),
+            entry("parameters.npy", tarfile.DIRTYPE),
+            entry("parameters.npy", content=b"one that the sums do not know"),
+            entry("SHA256SUMS", content=b"0" * 64 + b"  /dev/zero\n"),
+            None,
+        ):
+            if add:
+                file.write_bytes(whole)
+                with tarfile.open(file, "a") as archive:
+                    add(archive)
+            else:
+                file.write_bytes(sparse.read_bytes())
+            before = contents(self.folder)
+            self.refuse(1, "journal", file, "restore", "--out", state, says=[file, "is damaged or no backup: "])
+            self.assertEqual(contents(self.folder), before)
 
     def test_a_damaged_journal_is_not_backed_up(self):
         state, file = self.folder / "state", self.folder / "backup.tar"

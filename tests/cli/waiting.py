@@ -38,6 +38,13 @@ def ends_in_time(seconds=TIMEOUT):
         signal.signal(signal.SIGALRM, before)
 
 
+def exits_in_time(seconds=TIMEOUT):
+    """This process ends in so long, or SIGALRM ends it: what libraries do at the exit no exception can end."""
+    faulthandler.dump_traceback_later(seconds - 10, file=sys.__stderr__)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(seconds)
+
+
 def wait_until(what, condition, seconds=TIMEOUT, alive=()):
     """Waits for a true `condition()` and returns it; gives up early if one of the programs `alive` has ended, which
     is Over if it has ended well."""

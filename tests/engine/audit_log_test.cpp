@@ -2,7 +2,10 @@
 #include "engine/grpc/audit_log.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <chrono>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -91,6 +94,28 @@ TEST_F(Audit, that_cannot_be_written_is_told_once) {
   audit.reset();
   ASSERT_EQ(said.size(), 1U);
   EXPECT_NE(said[0].find("the audit log is not written"), std::string::npos) << said[0];
+}
+
+TEST_F(Audit, goes_on_after_no_file_could_be_opened_for_it) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the sanitizers look at memory through a pipe, which takes file descriptors";
+#else
+  std::promise<void> told;
+  audit.emplace(
+      file, [&](const std::string&) { told.set_value(); }, 1);
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit none{0, before.rlim_max};
+  ::setrlimit(RLIMIT_NOFILE, &none);
+  for (std::uint32_t i = 0; i < 2; ++i) audit->left(kAnn, i);  // the second is for another file
+  const auto waited = told.get_future().wait_for(std::chrono::seconds(120));
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  ASSERT_EQ(waited, std::future_status::ready);
+  audit->left(kAnn, 2);
+  audit.reset();
+  ASSERT_EQ(lines_of(file).size(), 1U);
+  EXPECT_EQ(lines_of(file)[0].at("worker"), 2);
+#endif
 }
 
 TEST_F(Audit, has_few_lines_of_many_refusals_and_then_their_number) {

@@ -6,6 +6,9 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cmath>
@@ -279,6 +282,61 @@ TEST(ServerEngine, finds_a_model_that_is_not_its_own_and_replaces_it) {
   EXPECT_EQ(server.metrics().find("signvote_wrong_models_total{worker=\"ann\"}"), std::string::npos);
 }
 
+/// A socket that listens on the port; -1 if somebody else does.
+int take_port(int port) {
+  const int taken = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int yes = 1;
+  ::setsockopt(taken, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (::bind(taken, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+      ::listen(taken, 1) == 0)
+    return taken;
+  ::close(taken);
+  return -1;
+}
+
+TEST(ServerEngine, that_cannot_listen_again_goes_on_and_tries_until_it_can) {
+  TemporaryFolder folder;
+  ServerRun server(folder.path(), 5, 0);
+  server.open();
+  const int port = server.port();
+  std::jthread runs_the_server([&] { EXPECT_TRUE(server.engine().receive_verdict(false).stop); });
+  // Each list shuts somebody out, so the server listens anew. Sooner or later somebody is quicker.
+  int taken = -1;
+  std::string on_list = "bob";
+  while (taken < 0) {
+    const std::string before = server.log.text();
+    on_list = on_list == "bob" ? "ann" : "bob";
+    write_file_atomically(folder / "allow.toml", on_list + " = 0\n");
+    ASSERT_TRUE(eventually([&] {
+      taken = take_port(port);
+      return taken >= 0 || server.log.text().find("listens anew", before.size()) != std::string::npos;
+    })) << server.log.text();
+  }
+  EXPECT_TRUE(eventually([&] { return server.log.has("tries again"); })) << server.log.text();
+  EXPECT_TRUE(server.log.has("the port is in use")) << server.log.text();
+  ::close(taken);
+  EXPECT_TRUE(eventually([&] { return server.log.has("listens again"); })) << server.log.text();
+  WorkerSession session(session_options(port, on_list));
+  EXPECT_EQ(session.join().worker, 0U);
+  server.stop();
+}
+
+TEST(ServerEngine, that_is_stopped_does_not_wait_for_workers_to_learn_of_the_end) {
+  TemporaryFolder folder;
+  ServerRun server(folder.path(), 5, 0);
+  server.open();
+  std::jthread runs_the_server([&] { EXPECT_TRUE(server.engine().receive_verdict(false).stop); });
+  WorkerSession(session_options(server.port(), "ann")).join();
+  server.stop();
+  runs_the_server.join();
+  server.engine().finish();
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "server.json")) << "so that a later one tells ann";
+}
+
 /// Somebody else where the server was: with a certificate of a foreign authority, or with the server's own
 /// and another service, as a proxy's.
 class Impostor {
@@ -330,6 +388,35 @@ TEST(WorkerSession, that_was_let_in_is_ended_only_by_the_server_itself) {
   server->engine().finish();
   workers.clear();
   for (const auto& model : models) EXPECT_EQ(model, local_run(kRounds).x);
+}
+
+TEST(WorkerSession, has_its_time_to_give_up_from_the_loss_of_its_session) {
+  TemporaryFolder folder;
+  std::optional<ServerRun> server(std::in_place, folder.path(), 5, 0);
+  server->open();
+  std::jthread runs_the_server([&] { EXPECT_TRUE(server->engine().receive_verdict(false).stop); });
+  WorkerSessionOptions options = session_options(server->port(), "ann");
+  options.give_up_seconds = 1;
+  std::unique_ptr<WorkerSession> session;
+  options.log = [&](const std::string& line) {
+    if (line.ends_with("tries again")) session->stop();
+  };
+  ASSERT_TRUE(eventually([&] {  // a busy machine may need several times a second
+    try {
+      session = std::make_unique<WorkerSession>(options);
+      return session->join().parameters == kSize;
+    } catch (const EngineError&) {
+      return false;
+    }
+  }));
+  std::vector<float> x(kSize);
+  EXPECT_EQ(session->next(x), WorkerSession::Event::vote);
+  session->abstain();
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // a long round
+  server->stop();
+  runs_the_server.join();
+  server.reset();
+  EXPECT_EQ(session->next(x), WorkerSession::Event::stopped) << "it has tried again";
 }
 
 TEST(WorkerSession, of_a_foreign_authority_fails_soon_and_says_why) {

@@ -65,7 +65,7 @@ TEST(VoteSession, believes_the_certificate_and_not_the_hello) {
 
 TEST(VoteSession, works_without_tls_on_loopback) {
   FakeDesk desk;
-  VoteServer server({"localhost:0", {}, "", kLargest, 60}, desk);
+  VoteServer server({"localhost:0", {}, "", kLargest, 10, 60}, desk);
   TestWorker worker({"localhost:" + std::to_string(server.port()), {}, ""}, "carol");
   EXPECT_EQ(worker.last().welcome().config(), "for carol");
   VoteClient nobody({"localhost:" + std::to_string(server.port()), {}, ""});
@@ -96,7 +96,7 @@ TEST(VoteSession, can_be_woken_by_a_session_that_holds_its_lock) {
 TEST(VoteSession, serves_many_at_once) {
   constexpr std::uint64_t kWorkers = 24, kRounds = 20;
   FakeDesk desk;
-  VoteServer server({"localhost:0", {}, "", kLargest, 60}, desk);
+  VoteServer server({"localhost:0", {}, "", kLargest, 10, 60}, desk);
   const auto name = [](std::uint64_t i) { return "worker" + std::to_string(i); };
   std::uint64_t votes = 0;  // under the desk's lock
   desk.on_ballot = [&](const std::string&, const v1::Ballot&) -> std::optional<Refusal> {
@@ -424,7 +424,7 @@ TEST(VoteSession, DISABLED_worker_to_be_killed) {
 
 TEST(VoteSession, ends_when_the_worker_is_killed) {
   FakeDesk desk;
-  VoteServer server({"localhost:0", {}, "", kLargest, 60}, desk);
+  VoteServer server({"localhost:0", {}, "", kLargest, 10, 60}, desk);
   const std::string port = "SIGNVOTE_TEST_PORT=" + std::to_string(server.port());
   const std::vector<std::string> words = {"worker", "--gtest_filter=*worker_to_be_killed",
                                           "--gtest_also_run_disabled_tests"};

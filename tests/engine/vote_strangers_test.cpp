@@ -182,7 +182,7 @@ TEST_F(VoteStrangers, a_worker_checks_the_servers_name) {
 
 TEST_F(VoteStrangers, a_worker_does_not_do_without_tls) {
   FakeDesk desk;
-  VoteServer server({"127.0.0.1:0", {}, "", kLargest, 60}, desk);
+  VoteServer server({"127.0.0.1:0", {}, "", kLargest, 10, 60}, desk);
   const SessionEnd end = attempt(client_options(server), kConnectSeconds);
   EXPECT_EQ(end.kind, Kind::unproven);
   expect_text(end.text, "does not speak TLS");
@@ -237,7 +237,7 @@ TEST_F(VoteStrangers, silent_connections_are_ended_and_told) {
   EXPECT_EQ(desk.refusals()[0].refusal.reason, "silence");
 
   FakeDesk plain_desk;
-  VoteServer plain({"127.0.0.1:0", {}, "", kLargest, 1}, plain_desk);
+  VoteServer plain({"127.0.0.1:0", {}, "", kLargest, 10, 1}, plain_desk);
   Tcp also_silent(plain.port());
   also_silent.wait_for_end();
   ASSERT_TRUE(plain_desk.wait_for_refusals(1));
@@ -301,11 +301,11 @@ TEST_F(VoteStrangers, addresses_must_make_sense) {
 TEST_F(VoteStrangers, without_tls_only_on_loopback) {
   FakeDesk desk;
   for (const std::string host : {"0.0.0.0", "[::]", "192.0.2.1", "example.org", "128.0.0.1"}) {
-    EXPECT_THROW(VoteServer({host + ":0", {}, "", kLargest, 60}, desk), ConfigError) << host;
+    EXPECT_THROW(VoteServer({host + ":0", {}, "", kLargest, 10, 60}, desk), ConfigError) << host;
     EXPECT_THROW(VoteClient({host + ":7000", {}, ""}), ConfigError) << host;
   }
   for (const std::string host : {"127.0.0.1", "127.1.2.3", "localhost"})
-    EXPECT_GT(VoteServer({host + ":0", {}, "", kLargest, 60}, desk).port(), 0);
+    EXPECT_GT(VoteServer({host + ":0", {}, "", kLargest, 10, 60}, desk).port(), 0);
 }
 
 }  // namespace

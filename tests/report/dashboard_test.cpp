@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <httplib.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -128,7 +129,7 @@ TEST_F(Page, the_last_news_is_that_the_run_is_over) {
     heard = std::async(std::launch::async, [&] {
       return hears(dashboard, "\"phase\":\"finished\"", [&] { listens.set_value(); });
     });
-    listens.get_future().wait();
+    ASSERT_EQ(listens.get_future().wait_for(std::chrono::minutes(5)), std::future_status::ready);
     state_.end("finished");
   }
   EXPECT_TRUE(heard.get());

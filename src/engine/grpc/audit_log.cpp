@@ -73,6 +73,7 @@ void AuditLog::more_refused(const std::string& reason, std::uint64_t count) {
 
 void AuditLog::append(const std::string& line) {
   try {
+    if (!lines_) open();  // which failed when the last one was full
     if (lines_->bytes() > 0 && lines_->bytes() + line.size() + 1 > largest_) {
       fs::rename(file_, file_.string() + ".1");
       open();

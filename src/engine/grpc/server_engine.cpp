@@ -31,6 +31,8 @@ namespace fs = std::filesystem;
 constexpr double kLook = 0.2;            // seconds between two checks for a stop or a changed allow-list
 constexpr double kCertificatesLook = 1;  // seconds between two checks for changed certificates
 constexpr double kFirstReminder = 60;
+constexpr double kForThoseAway = 10;  // seconds in which workers may come to learn that the run is finished
+constexpr double kForTheSlow = 600;   // the same for those with a session
 constexpr double kLongStep = 600;  // seconds without such a check, after which the server is not healthy
 
 class ServerEngine : public Engine {
@@ -132,7 +134,7 @@ class ServerEngine : public Engine {
     timed("journal", [&] { journal_->append(round, closed.answered, verdict); });
     timed("publish", [&] {
       desk_->publish(verdict);
-      server_->wake();
+      wake();
     });
     count_verdict(verdict.size());
     metrics_.add("signvote_rounds_total");
@@ -147,30 +149,34 @@ class ServerEngine : public Engine {
     state.owners = desk_->owners();
     state.tally = tally_.snapshot();
     const std::uint64_t round = state.progress.rounds;
-    timed("snapshot", [&] {
-      try {
-        journal_->take_snapshot(to_state(std::move(state)), options_.keep, options_.step_of);
-      } catch (const DataError& error) {
-        options_.log(fmt::format("goes on without the snapshot of round {}: {}", round, error.what()));
-      }
-    });
+    try {
+      journal_->take_snapshot(to_state(std::move(state)), options_.keep, options_.step_of);
+    } catch (const DataError& error) {
+      options_.log(fmt::format("goes on without the snapshot of round {}: {}", round, error.what()));
+    }
   }
 
   /// Workers that are away have ten seconds to come and learn of the end. Those with a session have ten
   /// minutes, because they may be computing or on a slow link. Once all know,
   /// or a server that had only this to tell was here for ten seconds, server.json goes: nobody is left to
-  /// tell.
+  /// tell. A stop that is asked for ends the wait.
   void finish() override {
     desk_->finish();
-    server_->wake();
-    const bool all_know = desk_->wait_until_all_know(10);
+    wake();
     const Clock::time_point start = Clock::now();
+    bool all_know = false;
+    bool nobody_left = false;
     bool said = false;
-    while (!server_->wait_for_goodbyes(1) && !options_.stop_requested() && seconds_since(start) < 600)
-      if (!std::exchange(said, true))
+    do {
+      if (look_after_sessions()) wake();
+      all_know = desk_->wait_until_all_know(kLook);
+      if (!all_know && seconds_since(start) < kForThoseAway) continue;
+      nobody_left = server_ ? server_->wait_for_goodbyes(1) : all_know;
+      if (!nobody_left && server_ && !std::exchange(said, true))
         options_.log(fmt::format("the run is finished; waits for {} to hear of it",
                                  counted(server_->sessions(), "worker")));
-    if ((all_know || !decided_) && server_->sessions() == 0) fs::remove(options_.folder / kServerFile);
+    } while (!nobody_left && !options_.stop_requested() && seconds_since(start) < kForTheSlow);
+    if ((all_know || !decided_) && nobody_left) fs::remove(options_.folder / kServerFile);
   }
 
   const Tally& tally() const override { return tally_; }
@@ -180,33 +186,36 @@ class ServerEngine : public Engine {
  private:
   std::uint32_t quorum() const { return options_.quorum != 0 ? options_.quorum : options_.tally.workers; }
 
+  /// To be called now and then. Returns true if the allow-list has changed: the sessions must then be woken.
+  bool look_after_sessions() {
+    last_look_ = Clock::now();
+    if (!server_) listen_again("listens again");
+    if (server_ && server_->stopped_accepting())
+      listen_again("listens anew; if this happens often, raise the limit of open files (ulimit -n)");
+    reload_certificates();
+    desk_->report_refusals();
+    const bool news = desk_->reload_allow_list();
+    if (news) compare_allow_list();
+    // A session that ends leaves its connection, which could go on without a session. Only a new server has
+    // none, and those who are on the list come back.
+    if (news && options_.listen.keys && desk_->shut_somebody_out())
+      listen_again("listens anew, because the allow-list shuts somebody out");
+    return news;
+  }
+
   /// Returns false if a stop was asked for.
   bool wait_for_ballots() {
     const Clock::time_point opened = Clock::now();
     double reminder = kFirstReminder;  // seconds until the log says whom the round waits for
     while (true) {
-      last_look_ = Clock::now();
       if (options_.stop_requested()) return false;
-      if (server_->stopped_accepting()) {
-        listen_again();
-        options_.log("listens anew; if this happens often, raise the limit of open files (ulimit -n)");
-      }
-      reload_certificates();
-      desk_->report_refusals();
-      bool news = desk_->reload_allow_list();
-      if (news) compare_allow_list();
-      // A session that ends leaves its connection, which could go on without a session. Only a new server has
-      // none, and those who are on the list come back.
-      if (news && options_.listen.keys && desk_->shut_somebody_out()) {
-        listen_again();
-        options_.log("listens anew, because the allow-list shuts somebody out");
-      }
+      bool news = look_after_sessions();
       for (const MemberRecord& member : desk_->newcomers()) {
         journal_->append(member);
         if (desk_->confirm(member)) tally_.forget(member.worker);
         news = true;
       }
-      if (news) server_->wake();
+      if (news) wake();
       write_ballots();
       const double waited = seconds_since(opened);
       if (waited > reminder) {
@@ -242,16 +251,29 @@ class ServerEngine : public Engine {
   void listen() {
     server_.emplace(options_.listen, *desk_);
     desk_->wake_with([this] { server_->wake(); });
-  }
-
-  /// Replaces the server by a new one on the same port. The workers' sessions are cut, and they come back.
-  void listen_again() {
     Address address = parse_address(options_.listen.listen, "--listen");
     address.port = server_->port();
-    options_.listen.listen = address.text();
+    options_.listen.listen = address.text();  // the next one gets the same port
+  }
+
+  /// Replaces the server by a new one on the same port, and then logs `line`. The workers' sessions are cut,
+  /// and they come back. If it cannot listen now, because no file descriptor is left or somebody has taken
+  /// the port, there is no server until look_after_sessions has tried again.
+  void listen_again(const char* line) {
     desk_->wake_with({});
     server_.reset();
-    listen();
+    try {
+      listen();
+      cannot_listen_.clear();
+      options_.log(line);
+    } catch (const std::exception& error) {
+      if (std::exchange(cannot_listen_, error.what()) != error.what())
+        options_.log(fmt::format("{}; tries again", error.what()));
+    }
+  }
+
+  void wake() {
+    if (server_) server_->wake();
   }
 
   void use_certificates() {
@@ -271,8 +293,7 @@ class ServerEngine : public Engine {
       return;
     }
     use_certificates();
-    listen_again();
-    options_.log("the certificates were changed; listens anew");
+    listen_again("the certificates were changed; listens anew");
   }
 
   void compare_allow_list() {
@@ -320,7 +341,8 @@ class ServerEngine : public Engine {
   std::optional<Journal> journal_;
   std::optional<AuditLog> audit_;
   std::optional<VoteDesk> desk_;
-  std::optional<VoteServer> server_;
+  std::optional<VoteServer> server_;  // none while it cannot listen
+  std::string cannot_listen_;         // why, so that it is logged once
   std::optional<MetricsEndpoint> endpoint_;
 };
 

@@ -12,6 +12,7 @@
 #include <deque>
 #include <mutex>
 #include <string_view>
+#include <system_error>
 #include <thread>
 
 #include "base/text.h"
@@ -94,7 +95,13 @@ class VoteClient::Impl {
       if (cancelled_) context->TryCancel();
     }
     stream_ = stub_->Session(context);  // not under the lock, because it may wait
-    reader_ = std::thread([this] { read(); });
+    try {
+      reader_ = std::thread([this] { read(); });
+    } catch (const std::system_error& error) {  // too many threads, which may pass
+      end();
+      end_ = {SessionEnd::Kind::lost, fmt::format("cannot start a thread: {}", error.what())};
+      return false;
+    }
     return true;
   }
 
@@ -132,7 +139,10 @@ class VoteClient::Impl {
       over_ = true;
       changed_.notify_all();
     }
-    reader_.join();
+    if (reader_.joinable())
+      reader_.join();
+    else
+      read();  // its thread could not be started
     inbox_.clear();
     inbox_bytes_ = 0;
     end_ = end_of_session(stream_->Finish());

@@ -129,8 +129,14 @@ class VoteServer::Impl final : public RawService {
         door_(std::make_shared<Door>(desk)),
         watch_([this](const FailedHandshake& handshake) { note_failed(handshake); }) {
     made();
-    listen(options, listen_address(options.listen, options.keys.has_value()));
-    watcher_ = std::thread([this] { watch_connections(); });
+    const Address address = listen_address(options.listen, options.keys.has_value());
+    watcher_ = std::thread([this] { watch_connections(); });  // before a session can begin, for it may fail
+    try {
+      listen(options, address);
+    } catch (...) {
+      end_watching();
+      throw;
+    }
   }
 
   ~Impl() override {
@@ -145,12 +151,7 @@ class VoteServer::Impl final : public RawService {
     }
     server_->Shutdown(std::chrono::system_clock::now() + kGrace);
     connections_.wait_until_empty();
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    something_.notify_one();
-    watcher_.join();
+    end_watching();
   }
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Session(
@@ -200,16 +201,28 @@ class VoteServer::Impl final : public RawService {
     if (!server_) throw EngineError(fmt::format("cannot listen on {}: {}", address.text(), log.problem()));
   }
 
+  void end_watching() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    something_.notify_one();
+    watcher_.join();
+  }
+
   /// Called at the end of a failed handshake, when its connection is shut but not yet closed.
   void note_failed(FailedHandshake handshake) {
     if (handshake.reason == kAcceptFailed) stopped_accepting_ = true;
+    bool search = false;
     {
       const std::lock_guard lock(mutex_);
       const auto now = Clock::now();
-      if (handshake.peer.empty() && now >= next_search_) {
-        handshake.peer = peer_being_closed(port_);
-        next_search_ = now + kPeerSearch;
-      }
+      search = handshake.peer.empty() && now >= next_search_;
+      if (search) next_search_ = now + kPeerSearch;
+    }
+    if (search) handshake.peer = peer_being_closed(port_);  // without the mutex: it looks at all open files
+    {
+      const std::lock_guard lock(mutex_);
       failed_.push_back(std::move(handshake));
     }
     something_.notify_one();

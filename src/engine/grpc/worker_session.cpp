@@ -129,7 +129,6 @@ class WorkerSession::Impl {
       client_.renew({options_.certificate, options_.key}, options_.authority);
     if (client_.begin(std::min(kConnectSeconds, options_.give_up_seconds)) && client_.send(hello()) &&
         client_.receive(message_)) {
-      last_contact_ = Clock::now();
       pause_ = kFirstPause;
       last_problem_.clear();
       take_welcome();
@@ -140,10 +139,7 @@ class WorkerSession::Impl {
   }
 
   bool receive() {
-    if (client_.receive(message_)) {
-      last_contact_ = Clock::now();
-      return true;
-    }
+    if (client_.receive(message_)) return true;
     lose();
     return false;
   }
@@ -151,7 +147,8 @@ class WorkerSession::Impl {
   /// The session is over, or never began. Throws if it makes no sense to try again; otherwise waits a
   /// little.
   void lose(const std::string& why = {}) {
-    joined_ = false;
+    const bool had_joined = std::exchange(joined_, false);
+    if (had_joined) away_since_ = Clock::now();  // not since its last word: a round may be long
     SessionEnd end = client_.end();
     if (!why.empty()) end = {SessionEnd::Kind::lost, why};
     if (stopped()) return;
@@ -162,7 +159,7 @@ class WorkerSession::Impl {
     hang_ups_ = end.kind == Kind::hung_up ? hang_ups_ + 1 : 0;
     if (end.kind == Kind::refused || (!known_ && (end.kind == Kind::unproven || hang_ups_ == kMostHangUps)))
       throw EngineError(end.text);
-    if (seconds_since(last_contact_) > options_.give_up_seconds)
+    if (!had_joined && seconds_since(away_since_) > options_.give_up_seconds)
       throw EngineError(fmt::format("no server at {} for {:.0f} s: {}", options_.connect,
                                     options_.give_up_seconds, end.text));
     if (std::exchange(last_problem_, end.text) != end.text) log(end.text + "; tries again");
@@ -261,7 +258,7 @@ class WorkerSession::Impl {
   SignVector verdict_;
   std::vector<std::byte> bytes_;
 
-  Clock::time_point last_contact_ = Clock::now();
+  Clock::time_point away_since_ = Clock::now();  // if there is no session
   double pause_ = kFirstPause;
   int hang_ups_ = 0;          // one after the other
   std::string last_problem_;  // so that it is logged once and not at every attempt
