@@ -333,10 +333,14 @@ def problem_of(rank, what):
             other = signvote.ddp.register(
                 DistributedDataParallel(nn.Linear(2, 2, bias=what != "no bias")),
                 initial_rounds=3 if what == "options" else 2,
+                sign_of="momentum:0.9" if what == "sign_of" else "gradient",
             )
             if what == "thread":
                 vote._exchange = lambda messages, rooms: [b"nonsense"] * len(messages)
                 model(torch.ones(1, 2)).sum().backward()
+            if what == "state":
+                vote._exchange = lambda messages, rooms: [b"nonsense" * 9] * len(messages)
+                vote.state_dict()
             vote.load_state_dict(other.state_dict())
     except (ValueError, RuntimeError, signvote.Error) as error:
         return str(error)
@@ -355,6 +359,10 @@ class Problems(unittest.TestCase):
     def test_a_state_of_another_model_or_with_other_options_is_refused(self):
         self.check("no bias", "only one of the two has the parameter 'bias'")
         self.check("options", "parameter 'weight': the snapshot is of a tally with other options")
+        self.check("sign_of", "the state is of votes with sign_of='momentum:0.9', not 'gradient'")
+
+    def test_a_rank_that_sends_nonsense_as_its_state_is_refused(self):
+        self.check("state", "a rank's state is not that of this model")
 
     def test_backward_raises_what_went_wrong_in_the_vote(self):
         self.check("thread", "message")
