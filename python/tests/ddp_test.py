@@ -3,10 +3,7 @@
 import contextlib
 import copy
 import io
-import multiprocessing
 import sys
-import tempfile
-import traceback
 import unittest
 import warnings
 
@@ -25,6 +22,7 @@ except ImportError:
 
 import signvote
 import signvote.ddp
+from ranks import run_ranks
 
 with contextlib.suppress(ImportError):
     import torch._dynamo  # newer versions import it for DDP: here once, and not in each rank
@@ -47,40 +45,6 @@ class Net(nn.Module):
         if not skip:
             x = x + torch.tanh(self.often(x))
         return self.last(x) * self.scale
-
-
-def run_ranks(ranks, function, *arguments):
-    """What function(rank, *arguments) returns on each rank of a new process group. Ranks are forks, which start
-    quickly; so nothing may compute with torch in this process before."""
-    context = multiprocessing.get_context("fork")
-
-    def rank_main(rank, folder, pipe):
-        try:
-            torch.set_num_threads(1)
-            dist.init_process_group("gloo", init_method=f"file://{folder}/ranks", rank=rank, world_size=ranks)
-            pipe.send((None, function(rank, *arguments)))
-        except BaseException:
-            pipe.send((traceback.format_exc(), None))
-
-    with tempfile.TemporaryDirectory() as folder:
-        started = []
-        for rank in range(ranks):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=rank_main, args=(rank, folder, theirs), daemon=True)
-            process.start()
-            theirs.close()
-            started.append((process, ours))
-        results = []
-        for process, pipe in started:
-            problem, result = pipe.recv()
-            if problem:
-                for other, _ in started:
-                    other.kill()
-                raise AssertionError(problem)
-            results.append(result)
-        for process, _ in started:
-            process.join()
-        return results
 
 
 def flat(tensors):
