@@ -69,7 +69,6 @@ def train(rank, arguments, method, meeting_place):
         ring = 2 * 4 * size * (len(BATCHES) - 1) / len(BATCHES)  # an all-reduce of float32, from each rank
         sent = ring if method == "float" else vote.bytes_sent / arguments.steps
         print(f"{method:>6}: accuracy {100 * accuracy:5.2f} %, {sent:9,.0f} bytes a step from each rank", flush=True)
-    dist.destroy_process_group()
 
 
 def main():
@@ -86,7 +85,10 @@ def main():
         parser.error(f"there is no MNIST in {arguments.data}: run `build/signvote data fetch mnist`, or --generated")
     for method in arguments.methods:
         with tempfile.TemporaryDirectory() as folder:
-            torch.multiprocessing.spawn(train, (arguments, method, f"{folder}/ranks"), len(BATCHES))
+            # Forks, because they end at once. In PyTorch 1.13, destroy_process_group and the end of a Python that was
+            # spawned wait for Gloo's threads, which may wait for Python's lock: for ever.
+            ranks = (arguments, method, f"{folder}/ranks")
+            torch.multiprocessing.start_processes(train, ranks, len(BATCHES), start_method="fork")
 
 
 if __name__ == "__main__":

@@ -28,14 +28,15 @@ struct DLTensor {
 };
 constexpr std::int32_t kCpu = 1;
 
-ForeignArray::Type type_of_format(const std::string& format) {
+ForeignArray::Type type_of_format(const std::string& format, py::ssize_t size) {
   using Type = ForeignArray::Type;
   // The machines are little-endian, so "<" changes nothing.
   const std::string plain = format.find_first_of("@=<") == 0 ? format.substr(1) : format;
-  return plain == "f"   ? Type::float32
-         : plain == "d" ? Type::float64
-         : plain == "b" ? Type::int8
-                        : Type::other;
+  return plain == "f"                                  ? Type::float32
+         : plain == "d"                                ? Type::float64
+         : plain == "b"                                ? Type::int8
+         : size == 8 && (plain == "l" || plain == "q") ? Type::int64
+                                                       : Type::other;
 }
 
 ForeignArray::Type type_of_dlpack(DLDataType type) {
@@ -46,6 +47,7 @@ ForeignArray::Type type_of_dlpack(DLDataType type) {
   if (type.code == kFloat && type.bits == 64) return Type::float64;
   if (type.code == kBfloat && type.bits == 16) return Type::bfloat16;
   if (type.code == kInt && type.bits == 8) return Type::int8;
+  if (type.code == kInt && type.bits == 64) return Type::int64;
   return Type::other;
 }
 
@@ -72,7 +74,7 @@ void ForeignArray::read_buffer(py::handle array) {
     refuse("is not contiguous; make a contiguous copy of it");
   }
   type_name_ = buffer_.format == nullptr ? "B" : buffer_.format;
-  type_ = type_of_format(type_name_);
+  type_ = type_of_format(type_name_, buffer_.itemsize);
   data_ = buffer_.buf;
   item_ = static_cast<std::size_t>(buffer_.itemsize);
   size_ = item_ == 0 ? 0 : static_cast<std::size_t>(buffer_.len) / item_;

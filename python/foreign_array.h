@@ -13,7 +13,7 @@ namespace signvote::python {
 
 class ForeignArray {
  public:
-  enum class Type { float32, float64, bfloat16, int8, other };
+  enum class Type { float32, float64, bfloat16, int8, int64, other };
 
   /// Throws ValueError unless `array` is contiguous and in this machine's memory. `what` names it in errors.
   ForeignArray(pybind11::handle array, const char* what);

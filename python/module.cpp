@@ -522,8 +522,11 @@ Tallies that decide parts of one model add theirs up after every round, and are 
 )")
       .def(
           "set_pooled",
-          [](Tally& self, const py::array_t<std::int64_t>& sums) {
-            self.set_pooled({sums.data(), sums.data() + sums.size()});
+          [](Tally& self, const py::object& sums) {
+            const ForeignArray array(sums, "the array of sums");
+            if (array.type() != ForeignArray::Type::int64) array.refuse_type("int64");
+            const auto values = array.values<std::int64_t>();
+            self.set_pooled({values.begin(), values.end()});
           },
           py::arg("sums"), "Tells the sums of `pooled` over all parts of the model, after every round.")
       .def("snapshot", &snapshot, R"(The whole state as bytes, from which `restore` goes on.

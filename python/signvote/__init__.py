@@ -57,6 +57,6 @@ def __getattr__(name):
         from ._worker import Worker
     except ModuleNotFoundError as error:
         raise AttributeError(
-            "signvote.Worker needs gRPC, without which this package was built (wheels are); see docs/python.md"
+            "signvote.Worker needs gRPC, without which this package was built; see docs/python.md"
         ) from error
     return Worker

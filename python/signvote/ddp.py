@@ -16,7 +16,6 @@ follow each other, in the same order on all ranks.
 """
 
 import concurrent.futures
-import pickle
 import struct
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -29,6 +28,7 @@ from ._core import DataError, MessageHeader, SignVector, Tally, decode, encode, 
 
 WORD = 64  # coordinates in a word of a SignVector
 FRAME = struct.Struct("<Q?")  # before each message: its length, and whether its sender has more than rooms hold
+LENGTH = struct.Struct("<Q")  # before each piece of a rank's state
 NO_SUMS = numpy.zeros(0, "int64")
 
 Planes = Tuple[numpy.ndarray, numpy.ndarray]  # `present` and `negative`
@@ -91,6 +91,7 @@ class Vote:
         on_gpu = torch.distributed.get_backend(process_group) == "nccl"  # it takes nothing from the CPU
         self._device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
         self._options = options
+        self._sign_of = sign_of
         self._betas = _betas_of(sign_of)
         self._shards: Dict[str, _Shard] = {}
         self._shard_of: Dict[int, _Shard] = {}  # by the parameter's id
@@ -111,21 +112,22 @@ class Vote:
     def state_dict(self) -> Dict[str, Any]:
         """What was learnt, of all parameters, and each rank's momentum: for each rank and coordinate 2 bytes (none
         for mv and agree), and 4 of momentum. All ranks must call this."""
-        mine = {name: (shard.tally.snapshot(), shard.momentum) for name, shard in self._shards.items()}
+        shards = self._shards.values()
+        mine = [shard.tally.snapshot() for shard in shards]
+        if self._betas is not None:
+            mine += [shard.momentum.tobytes() for shard in shards]
         rooms = _Rooms([0] * self._ranks, [0] * self._ranks)
-        parts = self._on_thread(self._exchange, [pickle.dumps(mine)] * self._ranks, rooms)
-        parts = [pickle.loads(part) for part in parts]
+        received = self._on_thread(self._exchange, [_framed(mine)] * self._ranks, rooms)
+        ranks = [_unframed(message, len(mine)) for message in received]
+        pieces = list(zip(*ranks))  # each of all ranks; as tensors, which torch.load takes in all its modes
+        snapshots = [[_tensor(piece, "uint8") for piece in each] for each in pieces[: len(shards)]]
+        momenta = [[_tensor(piece, "float32") for piece in each] for each in pieces[len(shards) :]]
         return {
             "steps": self.steps,
             "absences": list(self.absences),
-            "snapshots": {  # as tensors, which torch.load takes in all its modes
-                name: [torch.from_numpy(numpy.frombuffer(part[name][0], "uint8").copy()) for part in parts]
-                for name in self._shards
-            },
-            "momenta": {
-                name: [] if self._betas is None else [torch.from_numpy(part[name][1]) for part in parts]
-                for name in self._shards
-            },
+            "sign_of": self._sign_of,
+            "snapshots": dict(zip(self._shards, snapshots)),
+            "momenta": dict(zip(self._shards, momenta)),
         }
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
@@ -136,6 +138,10 @@ class Vote:
         if snapshots.keys() != self._shards.keys():
             names = sorted(snapshots.keys() ^ self._shards.keys())
             raise DataError(f"the state is of another model: only one of the two has the parameter '{names[0]}'")
+        sign_of = state.get("sign_of", self._sign_of)  # older states do not tell
+        if _betas_of(sign_of) != self._betas:
+            raise DataError(f"the state is of votes with sign_of='{sign_of}', not '{self._sign_of}'")
+        momenta = {}
         tallies = []
         for name, shard in self._shards.items():
             tally = self._new_tally(shard, workers=len(absences))
@@ -145,12 +151,15 @@ class Vote:
                 raise DataError(f"parameter '{name}': {error}") from None
             tally.set_workers(self._ranks)
             tallies.append(tally)
+            if shard.momentum is not None:
+                kept = state["momenta"].get(name, [])[self._rank : self._rank + 1]  # a new rank has none yet
+                momenta[name] = kept[0].numpy() if kept else numpy.zeros_like(shard.momentum)
+                if momenta[name].shape != shard.momentum.shape:
+                    raise DataError(f"parameter '{name}': its momentum is of {momenta[name].size} coordinates")
         for (name, shard), tally in zip(self._shards.items(), tallies):
             shard.tally = tally
             if shard.momentum is not None:
-                momenta = state.get("momenta", {}).get(name, [])
-                known = self._rank < len(momenta)  # a new rank has none yet
-                shard.momentum[:] = momenta[self._rank].numpy() if known else 0
+                shard.momentum[:] = momenta[name]
         self.steps = state["steps"]
         self.absences = (list(absences) + [0] * self._ranks)[: self._ranks]
 
@@ -390,6 +399,27 @@ def _betas_of(sign_of: str) -> Optional[Tuple[float, float]]:
             f"sign_of is '{sign_of}'; it must be 'gradient', 'momentum:B' or 'lion:B1,B2', with each B from 0 to below 1"
         )
     return betas[0], betas[-1]
+
+
+def _framed(pieces: List[bytes]) -> bytes:
+    return b"".join(LENGTH.pack(len(piece)) + piece for piece in pieces)
+
+
+def _unframed(message: bytes, count: int) -> List[memoryview]:
+    """The pieces of a message that another rank has sent."""
+    rest = memoryview(message)
+    pieces = []
+    while len(rest) >= LENGTH.size:
+        end = LENGTH.size + LENGTH.unpack_from(rest)[0]
+        pieces.append(rest[LENGTH.size : end])
+        rest = rest[end:]
+    if len(pieces) != count or len(rest) > 0:
+        raise DataError("a rank's state is not that of this model; do all ranks run the same program?")
+    return pieces
+
+
+def _tensor(piece: memoryview, dtype: str) -> torch.Tensor:
+    return torch.from_numpy(numpy.frombuffer(piece, dtype).copy())
 
 
 def _words(size: int) -> int:

@@ -301,6 +301,9 @@ class Tallies(unittest.TestCase):
             "a ballot has 99 coordinates": lambda: tally.decide([ballot, signvote.SignVector(99)]),
             "out has 99": lambda: tally.decide([ballot, None], out=signvote.SignVector(99)),
             "one of the ballots": lambda: tally.decide([ballot, None], out=ballot),
+            "sums is not contiguous": lambda: tally.set_pooled(np.zeros(8, "int64")[::2]),
+            "sums has items of d; it must be an array of int64": lambda: tally.set_pooled(np.zeros(4)),
+            "an array of int64": lambda: tally.set_pooled(np.zeros(4, "int32")),
         }.items():
             with self.assertRaisesRegex(ValueError, problem):
                 call()

@@ -2,12 +2,8 @@
 
 import contextlib
 import copy
-import faulthandler
 import io
-import multiprocessing
 import sys
-import tempfile
-import traceback
 import unittest
 import warnings
 
@@ -26,8 +22,7 @@ except ImportError:
 
 import signvote
 import signvote.ddp
-
-TIMEOUT = 300  # seconds; only a rank that hangs takes so long
+from ranks import run_ranks
 
 with contextlib.suppress(ImportError):
     import torch._dynamo  # newer versions import it for DDP: here once, and not in each rank
@@ -50,44 +45,6 @@ class Net(nn.Module):
         if not skip:
             x = x + torch.tanh(self.often(x))
         return self.last(x) * self.scale
-
-
-def run_ranks(ranks, function, *arguments):
-    """What function(rank, *arguments) returns on each rank of a new process group. Ranks are forks, which start
-    quickly; so nothing may compute with torch in this process before."""
-    context = multiprocessing.get_context("fork")
-
-    def rank_main(rank, folder, pipe):
-        faulthandler.dump_traceback_later(TIMEOUT, exit=True)  # where it hangs; then nobody waits for it any more
-        try:
-            torch.set_num_threads(1)
-            dist.init_process_group("gloo", init_method=f"file://{folder}/ranks", rank=rank, world_size=ranks)
-            pipe.send((None, function(rank, *arguments)))
-        except BaseException:
-            pipe.send((traceback.format_exc(), None))
-
-    with tempfile.TemporaryDirectory() as folder:
-        started = []
-        for rank in range(ranks):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=rank_main, args=(rank, folder, theirs), daemon=True)
-            process.start()
-            theirs.close()
-            started.append((process, ours))
-        results = []
-        for process, pipe in started:
-            try:
-                problem, result = pipe.recv()
-            except EOFError:
-                problem, result = "a rank ended without a word; what it was at is above", None
-            if problem:
-                for other, _ in started:
-                    other.kill()
-                raise AssertionError(problem)
-            results.append(result)
-        for process, _ in started:
-            process.join()
-        return results
 
 
 def flat(tensors):
@@ -340,10 +297,14 @@ def problem_of(rank, what):
             other = signvote.ddp.register(
                 DistributedDataParallel(nn.Linear(2, 2, bias=what != "no bias")),
                 initial_rounds=3 if what == "options" else 2,
+                sign_of="momentum:0.9" if what == "sign_of" else "gradient",
             )
             if what == "thread":
                 vote._exchange = lambda messages, rooms: [b"nonsense"] * len(messages)
                 model(torch.ones(1, 2)).sum().backward()
+            if what == "state":
+                vote._exchange = lambda messages, rooms: [b"nonsense" * 9] * len(messages)
+                vote.state_dict()
             vote.load_state_dict(other.state_dict())
     except (ValueError, RuntimeError, signvote.Error) as error:
         return str(error)
@@ -362,6 +323,10 @@ class Problems(unittest.TestCase):
     def test_a_state_of_another_model_or_with_other_options_is_refused(self):
         self.check("no bias", "only one of the two has the parameter 'bias'")
         self.check("options", "parameter 'weight': the snapshot is of a tally with other options")
+        self.check("sign_of", "the state is of votes with sign_of='momentum:0.9', not 'gradient'")
+
+    def test_a_rank_that_sends_nonsense_as_its_state_is_refused(self):
+        self.check("state", "a rank's state is not that of this model")
 
     def test_backward_raises_what_went_wrong_in_the_vote(self):
         self.check("thread", "message")

@@ -4,13 +4,12 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "learn/save_state_dict.h"
 #include "learn/state_dict.h"
 #include "signvote/error.h"
 
 namespace signvote {
 namespace {
-
-using State = c10::Dict<std::string, torch::Tensor>;
 
 torch::OrderedDict<std::string, torch::Tensor> tensors_of(Net& net) {
   torch::OrderedDict<std::string, torch::Tensor> all;
@@ -87,12 +86,11 @@ Shape shape_of(const std::string& dataset) {
 }  // namespace
 
 void save_model(Net& net, const std::filesystem::path& path) {
-  State state;
+  c10::Dict<std::string, torch::Tensor> state;
   // Cloned, because a view would be saved with the whole buffer behind it.
   for (const auto& tensor : tensors_of(net))
     state.insert(tensor.key(), tensor.value().detach().clone(torch::MemoryFormat::Contiguous));
-  const std::vector<char> bytes = torch::pickle_save(state);
-  write_file_atomically(path, std::as_bytes(std::span(bytes)));
+  save_state_dict(state, path);
 }
 
 void load_model(Net& net, const std::filesystem::path& path) {

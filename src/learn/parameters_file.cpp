@@ -12,6 +12,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "learn/npy.h"
+#include "learn/save_state_dict.h"
 #include "learn/state_dict.h"
 #include "signvote/error.h"
 
@@ -85,8 +86,7 @@ void save_parameters(const ParametersFile& parameters, const std::filesystem::pa
     rest = rest.subspan(count);
     state.insert(tensor.name, copy);
   }
-  const std::vector<char> bytes = torch::pickle_save(state);
-  write_file_atomically(path, std::as_bytes(std::span(bytes)));
+  save_state_dict(state, path);
 }
 
 }  // namespace signvote

@@ -33,7 +33,7 @@ struct StoredTensor {
 };
 using StateDict = std::map<std::string, StoredTensor>;
 
-/// What a dict of contiguous tensors became when torch.save or torch::pickle_save wrote it. `entries` must
+/// What a dict of contiguous tensors became when torch.save or save_state_dict wrote it. `entries` must
 /// outlive the result. Throws DataError with the reason.
 StateDict read_state_dict(const ArchiveEntries& entries);
 

@@ -1,4 +1,5 @@
-"""model.pt in Python: torch.load reads what signvote wrote, and signvote reads what torch.save wrote."""
+"""model.pt in Python: torch.load reads what signvote wrote, as data and not as a program (weights_only, which newer
+PyTorch has by default), and signvote reads what torch.save wrote."""
 
 import hashlib
 import json
@@ -25,7 +26,7 @@ def sha256(state):
 class Model(Case):
     def test_torch_loads_and_saves_a_cnn(self):
         run = self.train("run", rounds=3)
-        state = torch.load(run / "model.pt")
+        state = torch.load(run / "model.pt", weights_only=True)
         self.assertEqual(
             {name: tuple(tensor.shape) for name, tensor in state.items()},
             {
@@ -67,7 +68,7 @@ class Model(Case):
 
     def test_torch_loads_a_resnet20(self):
         run = self.train("run", dataset="cifar10", data=cifar10(), model="resnet20", batches="2,4", rounds=2)
-        state = torch.load(run / "model.pt")
+        state = torch.load(run / "model.pt", weights_only=True)
         self.assertEqual(sha256(state), summary(run)["model_sha256"])
         self.assertEqual(
             sum(tensor.numel() for name, tensor in state.items() if name.split(".")[-1] not in STATISTICS),

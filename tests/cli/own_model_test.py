@@ -202,7 +202,7 @@ class Engines(OwnCase):
     def test_a_model_with_everything(self):
         out = self.check_all(self.export(Everything), self.arrays())
         module = Everything()
-        module.load_state_dict(torch.load(out / "model.pt"))
+        module.load_state_dict(torch.load(out / "model.pt", weights_only=True))
         parameters = [p.detach().numpy().tobytes() for p in module.parameters() if p.requires_grad]
         self.assertEqual(hashlib.sha256(b"".join(parameters)).hexdigest(), summary(out)["model_sha256"])
         self.assertTrue(torch.equal(module.again.weight, module.middle.weight))

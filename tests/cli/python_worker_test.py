@@ -197,7 +197,7 @@ class PythonWorker(Case):
         first = {"b.weight": torch.rand(3, 4), "a": torch.rand(5)}
         torch.save(first, self.folder / "first.pt")
         state, model = self.one_worker_of(self.folder / "first.pt")
-        last = torch.load(state / "model.pt")
+        last = torch.load(state / "model.pt", weights_only=True)
         self.assertEqual({name: tensor.shape for name, tensor in last.items()}, {"a": (5,), "b.weight": (3, 4)})
         flat = torch.cat([last["a"], last["b.weight"].flatten()])  # in the order of the names
         self.assertEqual(flat.tolist(), model.tolist())

@@ -1,0 +1,49 @@
+"""Ranks of PyTorch's DDP as processes of a test."""
+
+import faulthandler
+import multiprocessing
+import tempfile
+import traceback
+
+import torch
+import torch.distributed as dist
+
+TIMEOUT = 300  # seconds; only a rank that hangs takes so long
+
+
+def run_ranks(ranks, function, *arguments):
+    """What function(rank, *arguments) returns on each rank of a new process group. Ranks are forks, which start
+    quickly; so nothing may compute with torch in this process before."""
+    context = multiprocessing.get_context("fork")
+
+    def rank_main(rank, folder, pipe):
+        faulthandler.dump_traceback_later(TIMEOUT, exit=True)  # where it hangs; then nobody waits for it any more
+        try:
+            torch.set_num_threads(1)
+            dist.init_process_group("gloo", init_method=f"file://{folder}/ranks", rank=rank, world_size=ranks)
+            pipe.send((None, function(rank, *arguments)))
+        except BaseException:
+            pipe.send((traceback.format_exc(), None))
+
+    with tempfile.TemporaryDirectory() as folder:
+        started = []
+        for rank in range(ranks):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=rank_main, args=(rank, folder, theirs), daemon=True)
+            process.start()
+            theirs.close()
+            started.append((process, ours))
+        results = []
+        for process, pipe in started:
+            try:
+                problem, result = pipe.recv()
+            except EOFError:
+                problem, result = "a rank ended without a word; what it was at is above", None
+            if problem:
+                for other, _ in started:
+                    other.kill()
+                raise AssertionError(problem)
+            results.append(result)
+        for process, _ in started:
+            process.join()
+        return results
