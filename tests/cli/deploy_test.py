@@ -112,13 +112,18 @@ class Deploy(Case):
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         }
         environment["PATH"] = f"{tools}:{environment['PATH']}"
-        flags = ["--data", mnist(), "--batches", "2x4,24", "--rounds"]
         command = ["bash", DEPLOY / "train.sbatch", "--data", mnist(), "--batches", "2x4,24", "--rounds", 2]
         first = run_session(command, timeout=TIMEOUT, env=environment)
         self.assertEqual(first.returncode, 0, first.stderr)
         self.assertEqual(summary(out)["rounds"], 2)
         again = run_session(command, timeout=TIMEOUT, env=environment)  # goes on with the same run
         self.assertIn("has finished its 2 rounds", again.stderr)
+        for file in out.iterdir():  # as when a node fails before the first save
+            if file.name != "config.toml":
+                file.unlink()
+        anew = run_session(command, timeout=TIMEOUT, env=environment)
+        self.assertEqual(anew.returncode, 0, anew.stderr)
+        self.assertEqual(summary(out)["rounds"], 2)
 
     @unittest.skipUnless(shutil.which("systemd-analyze"), "there is no systemd-analyze")
     def test_systemd_knows_every_word_of_the_service(self):
