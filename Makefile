@@ -78,6 +78,7 @@ deb: build
 	@scripts/setup deb
 	cmake --preset release
 	cmake --build build --parallel $(JOBS) --target signvote signvote_python signvote_python_worker
+	rm -f build/packages/*.deb  # those of other versions
 	cd build && cpack
 
 docs: build

@@ -3,7 +3,7 @@
 
 Prints tables and the goals, writes bench/results/<date>-<commit>.json, and shows what moved against
 bench/results/baseline.json. Sections: kernels, server, training, growth, engines, server64, sessions, python,
-peers.
+peers, dashboard.
 Everything that is compared runs in turn in this one run, and the best of several repetitions counts: times are of
 this machine and this hour, ratios are what lasts.
 """
@@ -20,6 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from dashboard import dashboard, dashboard_goals
 from engines import engine_goals, engines
 from peers import peer_goals, peers
 from python_tally import python
@@ -224,7 +225,7 @@ def goals(rows):
         ),
         ("peak of memory over what is needed, worst mode", [r["peak_over_needed"] for r in mnist], 1.2, False),
     ]
-    wanted += engine_goals(rows) + peer_goals(rows)
+    wanted += engine_goals(rows) + peer_goals(rows) + dashboard_goals(rows)
     from_python = [r["ratio"] for r in rows if r["bench"] == "python_tally" and r["size"] == 582_026]
     wanted += [("the tally from Python, N = 582,026, over the tally from C++", from_python, 1.1, False)]
     table = []
@@ -334,6 +335,7 @@ def main():
         "sessions": sessions,
         "python": python,
         "peers": peers,
+        "dashboard": dashboard,
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sections", nargs="*", choices=[*sections, []], help="which to run (all)")

@@ -1,7 +1,8 @@
 # The Debian packages: signvote, libsignvote-dev, python3-signvote (see docs/install.md).
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
-set(CPACK_PACKAGE_CONTACT "signvote <root@localhost>")
+# Debian wants an address. There is none, and .invalid is what says so.
+set(CPACK_PACKAGE_CONTACT "The signvote authors <nobody@signvote.invalid>")
 set(CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR}/packages)
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "")  # it would come before the first line of each package's own
 set(components program development python)

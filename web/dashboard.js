@@ -103,7 +103,7 @@ function show_standing() {
   write("best", !test ? "no test yet" : has_accuracy ? `best ${percent(best.accuracy, 2)} in round ${count(best.round)}` : "what is trained has no classes");
   write("tested", has_accuracy ? `round ${count(test.round)}` : "");
   write("loss", decimals(now.loss));
-  write("test-loss", test?.loss == null ? "no test yet" : `test loss ${decimals(test.loss)}`);
+  write("test-loss", test ? `test loss ${decimals(test.loss)}` : "no test yet");
   write("round", count(now.done));
   write("rounds", `of ${count(run.rounds)}`);
   element("progress").value = run.rounds > 0 ? now.done / run.rounds : 0;

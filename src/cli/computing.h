@@ -21,6 +21,7 @@ struct TrainCommand {
   bool resume = false;  // the run in config.out
   std::optional<DashboardOptions> dashboard;
   bool tensorboard = false;
+  std::vector<std::string> to_go_on;  // the arguments that go on with it once it has stopped
 };
 
 /// signvote reproduce figure1

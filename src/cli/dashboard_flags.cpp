@@ -21,6 +21,15 @@ void DashboardFlags::add_to(CLI::App& command) {
   command.add_option("--dashboard-key", key, "Private key of that certificate, PEM")->type_name("FILE");
 }
 
+std::vector<std::string> DashboardFlags::words() const {
+  std::vector<std::string> words;
+  if (option->count() > 0) words.emplace_back("--dashboard");
+  if (!address.empty()) words.push_back(address);
+  if (!certificate.empty()) words.insert(words.end(), {"--dashboard-cert", certificate});
+  if (!key.empty()) words.insert(words.end(), {"--dashboard-key", key});
+  return words;
+}
+
 std::optional<DashboardOptions> DashboardFlags::read(const std::filesystem::path& folder,
                                                      const std::optional<TlsFiles>& own) const {
   if (certificate.empty() != key.empty())

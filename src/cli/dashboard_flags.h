@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/computing.h"
 
@@ -22,6 +23,9 @@ struct DashboardFlags {
   std::string key{};
 
   void add_to(CLI::App& command);
+
+  /// The flags again, as they were given.
+  std::vector<std::string> words() const;
 
   /// None if there is to be no dashboard. `own` are the keys of a server, which also serve here if others may
   /// reach the page and no others are given. Throws ConfigError if they may and there are none.

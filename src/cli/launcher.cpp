@@ -1,13 +1,14 @@
 #include "cli/launcher.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
-#include <vector>
+#include <string_view>
 
 #include "base/numbers.h"
 
@@ -22,15 +23,7 @@ std::vector<std::string> words_of(const std::string& process) {
   return words;
 }
 
-}  // namespace
-
-int launched_ranks() {
-  // Open MPI's mpirun, and Slurm's srun with PMIx or PMI2.
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"})
-    if (const char* text = std::getenv(name); text != nullptr) return parse_number<int>(text).value_or(1);
-  return 1;
-}
-
+/// A word as it can be pasted into a shell.
 std::string shell_word(const std::string& word) {
   const auto is_plain = [](unsigned char c) {
     return std::isalnum(c) != 0 ||
@@ -42,20 +35,41 @@ std::string shell_word(const std::string& word) {
   return quoted + "'";
 }
 
-std::string program_as_typed() {
-  const std::vector<std::string> own = words_of("self");
-  const std::string program = own.empty() ? "signvote" : own.front();
-  if (launched_ranks() == 1) return shell_word(program);
+/// What starts this program again, with its launcher: {"mpirun", "-n", "3", "signvote"}.
+std::vector<std::string> words_before(const std::string& program) {
+  if (launched_ranks() == 1) return {program};
   // mpirun on this machine is the parent: what it was told of hosts and cores is said again.
-  const std::vector<std::string> launcher = words_of(std::to_string(::getppid()));
+  std::vector<std::string> launcher = words_of(std::to_string(::getppid()));
   if (const auto end = std::ranges::find(launcher, program); end != launcher.end()) {
-    std::string command;
-    for (auto word = launcher.begin(); word <= end; ++word)
-      command += (command.empty() ? "" : " ") + shell_word(*word);
-    return command;
+    launcher.erase(end + 1, launcher.end());
+    return launcher;
   }
-  return fmt::format("{} -n {} {}", std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr ? "mpirun" : "srun",
-                     launched_ranks(), shell_word(program));
+  const std::string ranks = std::to_string(launched_ranks());
+  if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) return {"mpirun", "-n", ranks, program};
+  return {"srun", "--mpi=pmix", "-n", ranks, program};
+}
+
+}  // namespace
+
+int launched_ranks() {
+  // Open MPI's mpirun, and Slurm's srun with PMIx or PMI2.
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"})
+    if (const char* text = std::getenv(name); text != nullptr) return parse_number<int>(text).value_or(1);
+  return 1;
+}
+
+std::string typed_command() {
+  std::vector<std::string> arguments = words_of("self");
+  if (!arguments.empty()) arguments.erase(arguments.begin());
+  return typed_command_with(arguments);
+}
+
+std::string typed_command_with(const std::vector<std::string>& arguments) {
+  const std::vector<std::string> own = words_of("self");
+  std::vector<std::string> words = words_before(own.empty() ? "signvote" : own.front());
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  for (std::string& word : words) word = shell_word(word);
+  return fmt::format("{}", fmt::join(words, " "));
 }
 
 }  // namespace signvote::cli

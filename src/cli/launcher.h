@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace signvote::cli {
 
@@ -9,10 +10,10 @@ namespace signvote::cli {
 /// no MPI.
 int launched_ranks();
 
-/// How to start the program again: "build/signvote", or with its launcher before it, "mpirun -n 3 signvote".
-std::string program_as_typed();
+/// The command that started this process, with its launcher, as it can be pasted into a shell.
+std::string typed_command();
 
-/// `word` as it can be pasted into a shell.
-std::string shell_word(const std::string& word);
+/// The same with other arguments: "build/signvote train --resume runs/first".
+std::string typed_command_with(const std::vector<std::string>& arguments);
 
 }  // namespace signvote::cli

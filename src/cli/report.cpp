@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "cli/commands.h"
 #include "report/comparison_formats.h"
 #include "run/compare.h"
@@ -41,8 +42,7 @@ struct ReportFlags {
       return 0;
     }
     write_file_atomically(out, text);
-    const std::size_t count = runs_of(comparison).size();
-    fmt::print("report     {} ({} run{})\n", out, count, count == 1 ? "" : "s");
+    fmt::print("report     {} ({})\n", out, counted(runs_of(comparison).size(), "run"));
     return 0;
   }
 };

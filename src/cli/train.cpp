@@ -40,6 +40,9 @@ struct TrainFlags {
           fmt::format("{} processes were started as one job, but --engine is {}; add --engine mpi",
                       launched_ranks(), config.engine));
     command.dashboard = dashboard.read(config.out);
+    command.to_go_on = {"train", "--resume", config.out};
+    for (const std::string& word : dashboard.words()) command.to_go_on.push_back(word);
+    if (tensorboard) command.to_go_on.emplace_back("--tensorboard");
     return command;
   }
 

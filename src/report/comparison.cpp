@@ -8,6 +8,8 @@
 #include <map>
 #include <numeric>
 
+#include "base/text.h"
+
 namespace signvote {
 namespace {
 
@@ -230,10 +232,10 @@ bool has_seeds(const Comparison& comparison) {
 
 std::string state_of(const ComparedRun& run) {
   if (run.finished && run.rounds_done < run.rounds_asked)
-    return fmt::format("ended after {} rounds, because its tests did not become better (patience)",
-                       run.rounds_done);
+    return fmt::format("ended after {}, because its tests did not become better (patience)",
+                       counted(run.rounds_done, "round"));
   if (run.finished) return "finished";
-  return fmt::format("not finished: {} of {} rounds so far", run.rounds_done, run.rounds_asked);
+  return fmt::format("not finished: {} of {} so far", run.rounds_done, counted(run.rounds_asked, "round"));
 }
 
 std::string mean_text(const std::vector<std::optional<double>>& values, int digits,

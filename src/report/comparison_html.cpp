@@ -7,6 +7,7 @@
 #include <pugixml.hpp>
 #include <sstream>
 
+#include "base/text.h"
 #include "report/comparison_formats.h"
 #include "report/comparison_style.h"
 #include "report/html.h"
@@ -265,8 +266,7 @@ void add_repeating(Node body, const Comparison& comparison) {
 }  // namespace
 
 std::string comparison_html(const Comparison& comparison) {
-  const std::size_t runs = runs_of(comparison).size();
-  const std::string title = fmt::format("Comparison of {} run{}", runs, runs == 1 ? "" : "s");
+  const std::string title = "Comparison of " + counted(runs_of(comparison).size(), "run");
   pugi::xml_document document;
   document.append_child(pugi::node_doctype).set_value("html");
   Node html = open(document, "html");

@@ -3,6 +3,7 @@
 
 #include <iterator>
 
+#include "base/text.h"
 #include "report/comparison_formats.h"
 #include "report/markup.h"
 
@@ -45,8 +46,7 @@ std::string or_nothing(const auto& value) { return value ? fmt::format("{}", *va
 }  // namespace
 
 std::string comparison_markdown(const Comparison& comparison) {
-  std::string text = fmt::format("# Comparison of {} run{}\n\n", runs_of(comparison).size(),
-                                 runs_of(comparison).size() == 1 ? "" : "s");
+  std::string text = "# Comparison of " + counted(runs_of(comparison).size(), "run") + "\n\n";
   for (const std::string& sentence : findings(comparison)) text += "- " + markdown_text(sentence) + "\n";
 
   Rows differing = {{"run"}}, results = {{"run"}};

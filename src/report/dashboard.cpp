@@ -1,6 +1,7 @@
 #include "report/dashboard.h"
 
 #include <fmt/format.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -118,7 +119,10 @@ Dashboard::Dashboard(const DashboardOptions& options, DashboardState& state)
   server_.emplace(http, [this](const HttpRequest& request) { return secured(answer(request)); });
   address_ = fmt::format("{}://{}:{}/", options.certificate.empty() ? "http" : "https",
                          name_in_link(options.host), port());
-  thread_ = std::thread([this] { look_again_and_again(); });
+  thread_ = std::thread([this] {
+    ::pthread_setname_np(::pthread_self(), "dashboard");  // for those who look where the time goes
+    look_again_and_again();
+  });
 }
 
 Dashboard::~Dashboard() {

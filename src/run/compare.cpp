@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "report/chart.h"
 #include "report/markup.h"
 #include "run/audit.h"
@@ -68,13 +69,12 @@ void read_workers(const TrainConfig& config, const fs::path& folder, ComparedRun
   run.parameters = saved.tally.size();
   run.rounds_done = std::max(run.rounds_done, insight.rounds);
   run.workers = workers_of(insight);
-  run.workers_note = fmt::format("{}, after {} rounds.", config.method_title(), insight.rounds);
+  run.workers_note = fmt::format("{}, after {}.", config.method_title(), counted(insight.rounds, "round"));
   if (!insight.learns)
     run.workers_note += " This method learns nothing of its workers.";
   else if (!insight.weighted)
-    run.workers_note +=
-        fmt::format(" All ballots count the same so far: weights come into force after {} rounds.",
-                    *config.initial_rounds);
+    run.workers_note += fmt::format(" All ballots count the same so far: weights come into force after {}.",
+                                    counted(*config.initial_rounds, "round"));
   if (config.tally_method() == Method::agree && insight.workers.size() < 3)
     run.workers_note += " Agreement cannot tell two workers apart: p and weight mean nothing.";
   if (insight.workers.size() > kMostWorkers)

@@ -206,9 +206,8 @@ void resolve(TrainConfig& config) {
   if (config.batches.empty()) config.batches = fmt::format("{}x64", config.workers.value_or(15));
   const std::vector<std::uint32_t> sizes = config.batch_sizes();
   if (config.workers && *config.workers != sizes.size())
-    throw ConfigError(
-        fmt::format("--workers is {} but the batches {} are those of {} workers; leave one of them out",
-                    *config.workers, config.batches, sizes.size()));
+    throw ConfigError(fmt::format("--workers is {} but the batches {} are those of {}; leave one of them out",
+                                  *config.workers, config.batches, counted(sizes.size(), "worker")));
   config.workers = static_cast<std::uint32_t>(sizes.size());
   if (!config.initial_rounds) config.initial_rounds = default_initial_rounds(config.tally_method());
   if (!config.prior_rounds) config.prior_rounds = default_prior_rounds(config.tally_method());
@@ -244,8 +243,8 @@ void resolve(TrainConfig& config) {
       throw ConfigError(fmt::format("--absent names worker {}; there are {}, from 0 to {}", absence.worker,
                                     *config.workers, *config.workers - 1));
   if (Attack(config.attack).liars() > *config.workers)
-    throw ConfigError(
-        fmt::format("--attack is '{}', but there are only {} workers", config.attack, *config.workers));
+    throw ConfigError(fmt::format("--attack is '{}', but there {} only {}", config.attack,
+                                  *config.workers == 1 ? "is" : "are", counted(*config.workers, "worker")));
   check_schedule(config);
   if (config.out.empty()) config.out = default_out(config);
 }

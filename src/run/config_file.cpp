@@ -43,6 +43,16 @@ struct GivenKey {
   std::string where;
 };
 
+void set(const GivenKey& key, TrainConfig& config) {
+  const auto& [option, value] = key.given;
+  try {
+    option->set(config, value);
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("{}: {}: {}", key.where, option->name, error.what()));
+  }
+}
+
+/// All keys of a file, in its order. Their values make sense, each by itself.
 std::vector<GivenKey> keys_of(const std::string& text, const std::string& file) {
   toml::table table;
   try {
@@ -57,6 +67,7 @@ std::vector<GivenKey> keys_of(const std::string& text, const std::string& file) 
   std::ranges::sort(lines, {},
                     [](const auto& line) { return std::pair(line.first.line, line.first.column); });
   std::vector<GivenKey> keys;
+  TrainConfig trial;
   for (const auto& [begin, entry] : lines) {
     const auto& [key, value] = entry;
     std::string name = key;
@@ -71,19 +82,9 @@ std::vector<GivenKey> keys_of(const std::string& text, const std::string& file) 
     if (!value->is_string() && !value->is_number())
       throw ConfigError(fmt::format("{}: {}: must be a number or a string", where, name));
     keys.push_back({{&*option, toml_text(*value)}, where});
+    set(keys.back(), trial);
   }
   return keys;
-}
-
-void set(const std::vector<GivenKey>& keys, TrainConfig& config) {
-  for (const auto& [given, where] : keys) {
-    const auto& [option, value] = given;
-    try {
-      option->set(config, value);
-    } catch (const ConfigError& error) {
-      throw ConfigError(fmt::format("{}: {}: {}", where, option->name, error.what()));
-    }
-  }
 }
 
 }  // namespace
@@ -118,7 +119,7 @@ void read_config(const std::filesystem::path& file, TrainConfig& config) {
   std::vector<GivenOption> given;
   for (const GivenKey& key : keys) given.push_back(key.given);
   make_room(given, config);
-  set(keys, config);
+  for (const GivenKey& key : keys) set(key, config);
   if (config.model.empty())
     config.model = model;
   else if (config.has_own_model())
@@ -130,7 +131,7 @@ void read_config(const std::filesystem::path& file, TrainConfig& config) {
 }
 
 void parse_config(const std::string& text, const std::string& file, TrainConfig& config) {
-  set(keys_of(text, file), config);
+  for (const GivenKey& key : keys_of(text, file)) set(key, config);
 }
 
 std::string write_config(const TrainConfig& config) {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/text.h"
 #include "run/run_files.h"
 
 namespace signvote {
@@ -26,8 +27,9 @@ DashboardRun describe(const TrainConfig& config) {
   DashboardRun run;
   const fs::path folder = fs::path(config.out).lexically_normal();
   run.title = (folder.has_filename() ? folder : folder.parent_path()).filename().string();
-  run.about = fmt::format("{}{}, {} workers", config.method_title(),
-                          config.has_network() ? fmt::format(" on {}", config.dataset) : "", *config.workers);
+  run.about = fmt::format("{}{}, {}", config.method_title(),
+                          config.has_network() ? fmt::format(" on {}", config.dataset) : "",
+                          counted(*config.workers, "worker"));
   run.workers = *config.workers;
   run.rounds = config.rounds;
   run.learns = counts_by_coordinate(config) || config.tally_method() == Method::agree;

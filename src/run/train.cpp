@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "engine/checkpoint.h"
 #include "engine/local/local_engine.h"
 #include "run/bare_parameters.h"
@@ -97,9 +98,9 @@ class Run {
     if (row_waits_) write_row(nullptr);
     const bool finished = progress_.rounds == config_.rounds || is_enough;
     if (is_enough && record_ && hooks_.warn)
-      hooks_.warn(
-          fmt::format("ends after round {} of {}, because the last {} tests were not better than the best",
-                      progress_.rounds, config_.rounds, record_->tests_since_best()));
+      hooks_.warn(fmt::format("ends after round {} of {}, because the last {} {} not better than the best",
+                              progress_.rounds, config_.rounds, counted(record_->tests_since_best(), "test"),
+                              record_->tests_since_best() == 1 ? "was" : "were"));
     if (record_ && (finished || stopped)) record_->write_model();
     if (finished) {
       const std::vector<std::int64_t> totals = engine_->total_half_errors();

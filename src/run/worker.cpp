@@ -174,8 +174,8 @@ class Worker {
     const std::uint32_t next =
         fitting_batch(batch_, seconds, options_.round_seconds, learner_->share(worker_));
     if (next == batch_) return;
-    say(fmt::format("round {}: {} samples took {:.2f} s; takes {} from now on", session_.round() + 1, batch_,
-                    seconds, next));
+    say(fmt::format("round {}: {} took {:.2f} s; takes {} from now on", session_.round() + 1,
+                    counted(batch_, "sample"), seconds, next));
     learner_->set_batch(worker_, next);
     batch_ = next;
   }

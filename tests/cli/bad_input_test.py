@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 
@@ -165,6 +166,8 @@ class ConfigFile(Case):
             "list": ("rounds = [3]\n", "list.toml:1: rounds: must be a number or a string"),
             "table": ("[train]\nrounds = 3\n", "table.toml:1: unknown key 'train'; settings stand outside of tables"),
             "first": ("zebra = 1\nalpha = 2\n", "first.toml:1: unknown key 'zebra'"),
+            "value_first": ("rounds = 0\nzebra = 1\n", "value_first.toml:1: rounds: "),
+            "key_first": ("zebra = 1\nrounds = 0\n", "key_first.toml:1: unknown key 'zebra'"),
             "first_value": ("threads = -1\nrounds = 0\n", "first_value.toml:1: threads: "),
             "lr": ("seed = 1\nlr = 0.1\n", "lr.toml:2: unknown key 'lr'; it is called 'step' here"),
             "epochs": ("epochs = 3\n", "epochs.toml:1: unknown key 'epochs'; it is called 'rounds' here"),
@@ -357,18 +360,26 @@ class Help(Case):
             [],
             ["train"],
             ["reproduce", "figure1"],
+            ["reproduce", "table"],
             ["data", "fetch"],
             ["eval"],
             ["server"],
             ["worker"],
             ["journal"],
+            ["inspect"],
+            ["report"],
+            ["certs"],
+            ["certs", "new-ca"],
+            ["certs", "server"],
+            ["certs", "worker"],
+            ["completion"],
         ):
             result = self.succeed(*command, "--help")
             self.assertEqual(result.stderr, "")
-            examples = [line for line in result.stdout.splitlines() if line.startswith("  signvote ")]
+            examples = re.findall(r"^  (?:source <\()?(signvote .*)", result.stdout, re.M)
             self.assertGreaterEqual(len(examples), 2, result.stdout)
             for example in examples:
-                self.assertTrue(example.startswith("  signvote " + " ".join(command)), example)
+                self.assertTrue(example.startswith(" ".join(["signvote", *command])), example)
         for command in ("reproduce", "data"):
             self.assertIn("Subcommands:", self.succeed(command, "--help").stdout)
 

@@ -1,112 +1,35 @@
-"""The dashboard in a browser: the page of real runs, with a real server and workers over TLS."""
+"""The dashboard in a browser: the page of real runs, with a real server and workers over TLS.
 
-import contextlib
+SIGNVOTE_PICTURES=docs draws the pictures of docs/dashboard.md, of a run on the real MNIST.
+"""
+
 import json
+import os
 import pathlib
-import shutil
-import subprocess
 import time
 import unittest
 
-from command_line import ENVIRONMENT, SIGNVOTE, Case, main, small, start, write_toml
+from browser import Browser, playwright
+from command_line import Case, main, metrics, small, start, write_toml
 from generated_data import mnist
-from processes import end_session
 from server_and_workers import Certificates, Server, Worker, free_port
-from waiting import TIMEOUT, TooLate, wait_until
+from waiting import TIMEOUT, wait_until
 
-SOURCE = pathlib.Path(__file__).parents[1] / "web"
-PACKAGES = pathlib.Path(SIGNVOTE).resolve().parent / "tests" / "web"  # stay from one run of the tests to the next
-CHROMIUM = "/usr/bin/chromium"
-
-
-def playwright():
-    """The folder of playwright-core, which npm brings. Skips the suite if it cannot."""
-    for tool in ("npm", "node", CHROMIUM):
-        if shutil.which(tool) is None:
-            raise unittest.SkipTest(f"{tool} is not installed")
-    lock = (SOURCE / "package-lock.json").read_text()
-    kept = PACKAGES / "package-lock.json"
-    if not (kept.exists() and kept.read_text() == lock):
-        PACKAGES.mkdir(parents=True, exist_ok=True)
-        shutil.copy(SOURCE / "package.json", PACKAGES)
-        kept.write_text(lock)
-        command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error"]
-        result = subprocess.run(command, cwd=PACKAGES, capture_output=True, text=True, timeout=TIMEOUT)
-        if result.returncode != 0:
-            kept.unlink()
-            raise unittest.SkipTest(f"npm could not bring playwright-core: {' '.join(result.stderr.split())[:300]}")
-    return PACKAGES / "node_modules" / "playwright-core"
-
-
-class Browser:
-    """See tests/web/page.mjs."""
-
-    def __init__(self, folder):
-        folder.mkdir()
-        self.log = folder / "browser.log"
-        with open(self.log, "w") as log:
-            self.process = subprocess.Popen(
-                ["node", SOURCE / "page.mjs", playwright(), CHROMIUM],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                start_new_session=True,
-                env={**ENVIRONMENT, "TMPDIR": str(folder)},  # for its profile
-            )
-
-    def _tell(self, **command):
-        with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write(json.dumps(command) + "\n")
-            self.process.stdin.flush()
-        answer = self.process.stdout.readline()
-        if not answer:
-            raise AssertionError(f"the browser has ended: {self.log.read_text()[-2000:]}")
-        answer = json.loads(answer)
-        if "error" in answer:
-            raise AssertionError(f"{command}: {answer['error']}")
-        return answer["value"]
-
-    def open(self, url, size=(1280, 900), dark=False):
-        self._tell(do="open", url=url, size=size, dark=dark)
-
-    def get(self, value):
-        """What an expression of JavaScript is in the page."""
-        return self._tell(do="get", value=value)
-
-    def wait(self, what, condition):
-        try:
-            return wait_until(what, lambda: time.sleep(0.1) or self.get(condition))  # not to keep it busy
-        except TooLate as late:
-            raise TooLate(f"{late}; the page has: {self.get('document.body.innerText')}") from None
-
-    def press(self, key):
-        self._tell(do="press", key=key)
-
-    def complaints(self):
-        return self._tell(do="complaints")
-
-    def picture(self, file, whole=False):
-        self._tell(do="picture", file=str(file), whole=whole)
-
-    def close(self):
-        with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.close()
-        try:
-            self.process.wait(TIMEOUT)
-        finally:
-            end_session(self.process)
-            self.process.stdout.close()
-
+PICTURES = os.environ.get("SIGNVOTE_PICTURES")
+MNIST = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "signvote/mnist"
 
 ROUND = "Number(document.getElementById('round').textContent.replaceAll(',', ''))"
 CONNECTION = "document.getElementById('connection').dataset.state"
 
 
+def row_of(name):
+    rows = "[...document.querySelectorAll('#workers tbody tr')]"
+    return f"{rows}.find((row) => row.querySelector('th').textContent === '{name}')"
+
+
 def state_of(name):
     """The classes of a worker's row."""
-    rows = "[...document.querySelectorAll('#workers tbody tr')]"
-    return f"({rows}.find((row) => row.querySelector('th').textContent === '{name}')?.className ?? '')"
+    return f"({row_of(name)}?.className ?? '')"
 
 
 def has(classes, word):
@@ -123,6 +46,11 @@ class DashboardTest(Case):
         text = (folder / "dashboard.url").read_text().strip()
         scheme, _, rest = text.partition("://")
         return f"{scheme}://{host}:{rest.partition(':')[2]}"
+
+    def colour_of(self, name):
+        """Of a worker's name as it is shown: [red, green, blue]."""
+        colour = f"getComputedStyle({row_of(name)}.querySelector('button')).color"
+        return self.browser.get(f"{colour}.match(/\\d+/g).map(Number)")
 
     def assert_fits(self):
         self.assertEqual(self.browser.get("document.documentElement.scrollWidth - innerWidth"), 0)
@@ -165,6 +93,9 @@ class DashboardTest(Case):
 
         workers["carol"].kill()
         browser.wait("carol is gone", has(state_of("carol"), "gone"))
+        grey, black = self.colour_of("carol"), self.colour_of("bob")
+        self.assertLess(max(grey) - min(grey), 32, "carol's name is not grey")
+        self.assertGreater(min(grey), max(black) + 40, "carol's name is as dark as that of bob, who is there")
         browser.get("window.is_the_same_page = true")
         server.kill()
         browser.wait("the connection is lost", f"{CONNECTION} === 'lost'")
@@ -180,6 +111,17 @@ class DashboardTest(Case):
         server.process.terminate()
         browser.wait("it has stopped", "document.getElementById('connection').textContent.trim() === 'stopped'")
         self.assertEqual(server.wait(), 130)
+
+        # A test whose loss is no number is a test.
+        for worker in workers.values():
+            worker.close()
+        *rows, last = metrics(server.state)
+        last["test_loss"] = None
+        (server.state / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*rows, last]))
+        server.start()
+        browser.open(link)
+        browser.wait("the last test", "document.getElementById('tested').textContent !== ''")
+        self.assertEqual(browser.get("document.getElementById('test-loss').textContent"), "test loss –")
 
     def test_a_training(self):
         """On loopback, to its end; and what a page must be for everybody."""
@@ -220,6 +162,37 @@ class DashboardTest(Case):
         browser.wait("it has stopped", "document.getElementById('connection').textContent.trim() === 'stopped'")
         self.assertEqual(training.wait(TIMEOUT), 130)
         self.assertEqual([line for line in browser.complaints() if "net::ERR_" not in line], [])
+
+    @unittest.skipUnless(PICTURES, "SIGNVOTE_PICTURES names no folder")
+    def test_pictures(self):
+        """A liar, equals, two who are stronger, of whom one leaves. The run goes on without it."""
+        browser = self.browser
+        names = ["mallory", "alice", "bob", "carol", "dave", "erin"]
+        settings = {"data": str(MNIST), "batches": "4x8,32,96", "rounds": 400, "attack": "flip:1", "eval_every": 10}
+        allow = write_toml(self.folder / "allow.toml", {name: worker for worker, name in enumerate(names)})
+        where = ["--allow", allow, "--quorum", "5/6", "--deadline", "5s", "--dashboard", "127.0.0.1:0"]
+        run = write_toml(self.folder / "run.toml", settings)
+        server = Server(self.folder, run, None, *where, state=self.folder / "elastic")
+        self.addCleanup(server.close)
+        server.start()
+        workers = {name: Worker(name, self.folder, server, None, MNIST, "--threads", 1) for name in names}
+        for worker in workers.values():
+            self.addCleanup(worker.close)
+            worker.start()
+        browser.open(self.link(server.state))
+        browser.wait("many rounds", f"{ROUND} >= 150")
+        workers["dave"].kill()
+        browser.wait("dave is gone", has(state_of("dave"), "gone"))
+        browser.wait("more rounds", f"{ROUND} >= 200")
+        for name, size, dark in (
+            ("light", (1200, 900), False),
+            ("dark", (1200, 900), True),
+            ("phone", (390, 1700), False),
+        ):
+            browser.open(self.link(server.state), size, dark)
+            browser.wait("the plots", "document.querySelectorAll('.plot canvas').length === 3")
+            time.sleep(3)  # something of the present too
+            browser.picture(pathlib.Path(PICTURES) / f"dashboard-{name}.png", whole=name != "phone")
 
 
 def setUpModule():

@@ -11,7 +11,7 @@ import subprocess
 import unittest
 
 import yaml
-from command_line import ENVIRONMENT, SIGNVOTE, Case, main, summary, write_toml
+from command_line import ENVIRONMENT, SIGNVOTE, Case, contents, main, summary, write_toml
 from generated_data import mnist
 from processes import run_session
 from server_and_workers import Certificates, Program, Server, free_port
@@ -48,10 +48,16 @@ class Deploy(Case):
             return re.sub("^/state", f"{self.folder}/{service}", text)
 
         (script,) = services["keys"]["command"]
-        shell = [*services["keys"]["entrypoint"], here(script, "keys")]
-        for _ in range(2):  # the second start of a host finds them
+        shell = [*services["keys"]["entrypoint"], here(script, "keys").replace("$$", "$")]
+        made_before = {}
+        for lost in ("server", "worker-1", None):  # all is made once, also if the first start was cut off
             made = subprocess.run(shell, env=ON_THE_PATH, text=True, capture_output=True, timeout=TIMEOUT)
             self.assertEqual(made.returncode, 0, made.stderr)
+            keys = contents(self.folder / "keys")
+            self.assertEqual(keys, {**keys, **made_before})
+            made_before = {name: key for name, key in keys.items() if lost is None or not name.startswith(lost)}
+            if lost:
+                (self.folder / f"keys/{lost}.pem").unlink()
         self.assertEqual(services["data"]["command"][:3], ["data", "fetch", "mnist"])
 
         programs = []
@@ -112,13 +118,18 @@ class Deploy(Case):
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         }
         environment["PATH"] = f"{tools}:{environment['PATH']}"
-        flags = ["--data", mnist(), "--batches", "2x4,24", "--rounds"]
         command = ["bash", DEPLOY / "train.sbatch", "--data", mnist(), "--batches", "2x4,24", "--rounds", 2]
         first = run_session(command, timeout=TIMEOUT, env=environment)
         self.assertEqual(first.returncode, 0, first.stderr)
         self.assertEqual(summary(out)["rounds"], 2)
         again = run_session(command, timeout=TIMEOUT, env=environment)  # goes on with the same run
         self.assertIn("has finished its 2 rounds", again.stderr)
+        for file in out.iterdir():  # as when a node fails before the first save
+            if file.name != "config.toml":
+                file.unlink()
+        anew = run_session(command, timeout=TIMEOUT, env=environment)
+        self.assertEqual(anew.returncode, 0, anew.stderr)
+        self.assertEqual(summary(out)["rounds"], 2)
 
     @unittest.skipUnless(shutil.which("systemd-analyze"), "there is no systemd-analyze")
     def test_systemd_knows_every_word_of_the_service(self):

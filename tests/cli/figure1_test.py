@@ -4,13 +4,14 @@ import csv
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import statistics
 import tempfile
 import xml.etree.ElementTree
 
-from command_line import Case, contents, flags, main, metrics, run, start, summary
+from command_line import SIGNVOTE, Case, contents, flags, main, metrics, run, start, summary
 from generated_data import mnist
 from waiting import TIMEOUT
 
@@ -202,7 +203,8 @@ class Figure1(Case):
             in_time.append(kind)
             if kind == signal.SIGINT:
                 self.assertEqual(process.returncode, 130, stderr)
-                self.assertIn("the same command goes on from here", stderr.splitlines()[-1])
+                said = stderr.splitlines()[-1].partition("; go on with: ")[2]
+                self.assertEqual(shlex.split(said), [SIGNVOTE, *map(str, arguments)])
                 self.assertFalse((out / "summary.json").exists())
             else:
                 self.assertEqual(process.returncode, -signal.SIGKILL, stderr)

@@ -168,6 +168,30 @@ class Stopped(Job):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(summary(out)["rounds"], rounds)
 
+    @with_enough_rounds(40)
+    def test_slurm_is_told_how_to_start_it(self, rounds):
+        """A rank of Slurm's, alone: that is all of it that there is here."""
+        out = self.folder / "run"
+        rank = subprocess.Popen(
+            [SIGNVOTE, *map(str, ["train", *self.options(rounds=rounds, out=out), "--engine", "mpi"])],
+            env={**ENVIRONMENT, "SLURM_STEP_NUM_TASKS": "3"},
+            text=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        self.addCleanup(rank.kill)
+        for line in rank.stderr:
+            if line.startswith("round "):
+                break
+        rank.terminate()
+        _, stderr = rank.communicate(timeout=TIMEOUT)
+        if rank.returncode == 0:
+            raise Over("it was asked too late")
+        said = stderr.splitlines()[-1].partition("; go on with: ")[2]
+        self.assertEqual(
+            shlex.split(said), ["srun", "--mpi=pmix", "-n", "3", SIGNVOTE, "train", "--resume", str(out)], stderr
+        )
+
 
 class CrashWindow(Job):
     """Killed between its shards and the checkpoint that names them, or between that and the removal of old ones."""

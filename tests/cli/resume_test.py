@@ -24,6 +24,7 @@ from command_line import (
     without_timing,
 )
 from generated_data import mnist
+from server_and_workers import Certificates
 from waiting import TIMEOUT, Over, with_enough_rounds
 
 # Unequal batches, one of several parts; the initial phase ends on the way; saves and tests fall apart; every
@@ -99,9 +100,9 @@ class Interrupted(Case):
             raise Over(f"only {kills} kills before the end")
         self.assert_same_as_whole(out, rounds)
 
-    def stop(self, kind, out, rounds, **options):
+    def stop(self, kind, out, rounds, *shows, **options):
         """Asks a run to stop. Returns the rounds it has done, and what it says to type to go on."""
-        process = start("train", *small(**options, rounds=rounds), "--out", out)
+        process = start("train", *shows, *small(**options, rounds=rounds), "--out", out)
         self.addCleanup(process.kill)
         self.wait_for_lines(process, 2)
         process.send_signal(kind)
@@ -142,6 +143,16 @@ class Interrupted(Case):
         self.succeed(*go_on, "--rounds", other)
         expected = self.train("at_once", **options, rounds=other)
         self.assertEqual(without_timing(summary(out)), without_timing(summary(expected)))
+
+    @with_enough_rounds(24)
+    def test_what_shows_the_run_is_said_again(self, rounds):
+        certificates = Certificates(self.folder / "of the page", [])
+        cert, key = map(str, certificates.of("server")[1::2])
+        shows = ["--dashboard", "127.0.0.1:0", "--dashboard-cert", cert, "--dashboard-key", key, "--tensorboard"]
+        out = self.folder / "run"
+        _, go_on = self.stop(signal.SIGINT, out, rounds, *shows, batches="4,9")
+        self.assertEqual(go_on, ["train", "--resume", str(out), *shows])
+        self.assertIn("dashboard at https://", self.succeed(*go_on).stderr)
 
     @with_enough_rounds(24)
     def test_ctrl_c_saves_and_says_how_to_go_on(self, rounds):

@@ -9,6 +9,7 @@ import io
 import json
 import pathlib
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -17,7 +18,7 @@ import tempfile
 import urllib.error
 import urllib.request
 
-from command_line import PAPER, Case, contents, main, metrics, run, small, summary, write_toml
+from command_line import PAPER, SIGNVOTE, Case, contents, main, metrics, run, small, summary, write_toml
 from generated_data import mnist
 from server_and_workers import Certificates, Server, Worker, free_port
 from waiting import TIMEOUT, Over, wait_until, with_enough_rounds
@@ -131,6 +132,18 @@ class ServerFlags(Case):
     def test_data_that_cannot_serve_is_refused(self):
         self.refuse(1, *self.command("--insecure", data=self.folder / "none"), says="signvote data fetch mnist")
         self.refuse(2, *self.command("--insecure", batches="4,501,4"), says="holds only 500 samples")
+
+
+class Stopped(NetworkCase):
+    def test_both_say_the_whole_command_to_go_on(self):
+        server = self.server("--quorum", "1/2", settings={**SETTINGS, "rounds": 100_000}).start()
+        worker = self.worker(NAMES[0], server).start()
+        server.wait_for_rounds(alive=[worker])
+        for program in (worker, server):
+            program.process.terminate()
+            self.assertEqual(program.wait(), 130, program.tail())
+            said = program.tail(1).partition("; go on with: ")[2]
+            self.assertEqual(shlex.split(said), [SIGNVOTE, *map(str, program.arguments())])
 
 
 class Certificate(Case):
@@ -345,7 +358,7 @@ class Meeting(NetworkCase):
     def test_it_tells_how_many_workers_it_needs(self):
         (self.folder / "allow.toml").write_text("alice = 0\n")
         server = self.server("--allow", self.folder / "allow.toml").start()
-        wait_until("it tells", lambda: "names 1 workers, but a round needs 2" in server.log.read_text(), alive=[server])
+        wait_until("it tells", lambda: "names 1 worker, but a round needs 2" in server.log.read_text(), alive=[server])
 
     def test_metrics_can_be_turned_off(self):
         server = self.server("--metrics-port", "off")

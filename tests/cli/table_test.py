@@ -3,11 +3,12 @@
 import csv
 import os
 import pathlib
+import shlex
 import shutil
 import signal
 import tempfile
 
-from command_line import Case, flags, main, metrics, run, start, summary
+from command_line import SIGNVOTE, Case, flags, main, metrics, run, start, summary
 from generated_data import mnist
 from waiting import TIMEOUT
 
@@ -71,6 +72,8 @@ class Table(Case):
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=TIMEOUT)
         self.assertEqual(process.returncode, 130, stderr)
+        said = stderr.splitlines()[-1].partition("; go on with: ")[2]
+        self.assertEqual(shlex.split(said), [SIGNVOTE, *map(str, arguments)])
         text = (out / "table.md").read_text()
         self.assertRegex(text, r"(?s)Not finished.*- mode 2 gradient, mv, seed 0: \d+ of 400 rounds\n")
         self.assertIn("- mode 2 gradient, oracle, seed 0: 0 of 400 rounds\n", text)

@@ -46,6 +46,8 @@ if trains:
     if "--batches" in words:
         at = words.index("--batches") + 1
         words[at] = ",".join(re.sub(r"\\d+$", "2", part) for part in words[at].split(","))
+    if "--dashboard" in words and words[words.index("--dashboard") + 1].startswith("--"):
+        words.insert(words.index("--dashboard") + 1, "localhost:0")
 if words[:2] == ["reproduce", "figure1"]:
     put("--rounds", "4")
     put("--batches", "4,8")
@@ -60,23 +62,18 @@ OTHERWISE = [
         "mpirun -n 2 --oversubscribe --bind-to none",
     ),
     (r"(ddp_mnist\.py)", r"\1 --generated --steps 4 --methods it"),
-    (r"(signvote train --resume \S+)", r"\1 2>&1 | grep 'has finished'"),  # nothing had stopped it
+    (r"(signvote train --resume \S+( --\w+)*)", r"\1 2>&1 | grep 'has finished'"),  # nothing had stopped it
+    (r"^cmake --build .*$", ":"),
+    (r"(gpt/compare\.py --tiny) --rounds 200", r"\1 --rounds 6 --test-every 6 --samples 1,2,8 --floats ''"),
+    (r"(gpt/train\.py)", r"\1 --tiny"),
+    (r"vote\.example\.org|server\.example(?=:)", "localhost"),
+    (r":7080", ":0"),
     (r"0\.0\.0\.0:|127\.0\.0\.1:", "localhost:"),
-    (r"vote\.example\.org", "localhost"),
     (r" /shared/", " shared/"),
 ]
 
-# Pages of which another suite types everything.
-ELSEWHERE = [
-    page
-    for page, suite in {
-        "README.md": "readme",
-        "docs/own_model.md": "own_model",
-        "docs/dashboard.md": "dashboard",
-        "docs/report.md": "report",
-    }.items()
-    if (SOURCE / f"tests/cli/{suite}_test.py").exists()
-]
+# Pages of which tests/cli/readme_test.py and own_model_test.py type everything that has no such line.
+ELSEWHERE = ["README.md", "docs/own_model.md"]
 
 # What stands before and after a block of a page, because it is typed on another machine, or needs what the page tells.
 FIRST = "signvote train --batches 4,24 --rounds 4 --out runs/first\n"
@@ -88,7 +85,30 @@ AROUND = {
     ),
     ("docs/inspect.md", 0): (FIRST + "cp -r runs/first runs/elastic\n", ""),
     ("docs/run_folder.md", 0): (FIRST + "ln -s runs/first DIR\n", ""),
+    ("docs/dashboard.md", 2): (
+        "signvote certs worker certs --name worker-0 --name worker-1\nfor m in 0 1; do signvote worker --connect "
+        "localhost:7000 --ca certs/ca.pem --cert certs/worker-$m.pem --key certs/worker-$m.key & done\n",
+        "\nwait\n",
+    ),
+    ("docs/report.md", 0): (
+        FIRST + "signvote train --batches 4,24 --seed 1 --out runs/second\n"
+        "signvote reproduce figure1 --out runs/figure1\n",
+        "",
+    ),
+    ("examples/gpt/README.md", 2): (
+        "signvote certs new-ca . && signvote certs server . --host localhost && signvote certs worker . "
+        "--name worker-0 --name worker-1 --name worker-2\nexport PYTHONPATH=build/python\n",
+        " &\n",
+    ),
+    ("examples/gpt/README.md", 3): (
+        "for m in 0 1; do /usr/bin/python3 examples/gpt/train.py localhost:7000 --ca ca.pem --cert worker-$m.pem "
+        "--key worker-$m.key & done\n",
+        "\nwait\n",
+    ),
 }
+
+
+PAGES = [*SOURCE.glob("*.md"), *sorted(SOURCE.glob("docs/**/*.md")), *sorted(SOURCE.glob("examples/**/*.md"))]
 
 
 def blocks(page):
@@ -97,7 +117,7 @@ def blocks(page):
 
 def scaled(text):
     for pattern, replacement in OTHERWISE:
-        text = re.sub(pattern, replacement, text)
+        text = re.sub(pattern, replacement, text, flags=re.M)
     return text
 
 
@@ -143,7 +163,7 @@ class Commands(Case):
         return ""
 
     def test_what_is_run_elsewhere_is_there(self):
-        for page in [*SOURCE.glob("*.md"), *SOURCE.glob("docs/**/*.md")]:
+        for page in PAGES:
             for mark, text in blocks(page):
                 with self.subTest(f"{page}: {text.splitlines()[0]}"):
                     if mark and mark.startswith("run by "):
@@ -163,7 +183,7 @@ class Commands(Case):
 
 def add_tests():
     """One for each page that has something to type."""
-    for page in [*SOURCE.glob("*.md"), *sorted(SOURCE.glob("docs/**/*.md"))]:
+    for page in PAGES:
         name = str(page.relative_to(SOURCE))
         if name not in ELSEWHERE and any(mark is None for mark, _ in blocks(page)):
             setattr(Commands, "test_" + re.sub(r"\W", "_", name), lambda self, name=name: self.type(name))

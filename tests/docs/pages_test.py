@@ -11,7 +11,14 @@ import xml.etree.ElementTree
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 MANUAL = os.environ["MANUAL"]  # signvote-manual
-PAGES = sorted([SOURCE / "README.md", SOURCE / "HACKING.md", *(SOURCE / "docs").rglob("*.md")])
+PAGES = sorted(
+    [
+        SOURCE / "README.md",
+        SOURCE / "HACKING.md",
+        *(SOURCE / "docs").rglob("*.md"),
+        *(SOURCE / "examples").rglob("*.md"),
+    ]
+)
 FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
 # A path of this repository in backticks; one with other signs is a pattern.
 PATH = re.compile(r"`((?:bench|cmake|deploy|docs|examples|include|python|scripts|src|tests)/[\w./@-]*)`")
@@ -31,9 +38,11 @@ def anchors(page):
 
 
 def links(page):
-    """What it points to, inline or below."""
+    """What it points to: inline, in HTML or below."""
     text = re.sub(r"`[^`\n]*`", "", prose(page))
     inline = re.findall(r"\]\(([^)\s]+)\)", text)
+    for name, value in re.findall(r"\b(src|srcset|href)=[\"']([^\"']*)[\"']", text):
+        inline += [part.split()[0] for part in value.split(",")] if name == "srcset" else [value]
     below = dict(re.findall(r"^\[([^\]]+)\]: (\S+)$", text, re.M))
     for name in re.findall(r"\]\[([^\]]+)\]", text):
         if name not in below:
@@ -56,6 +65,28 @@ class Pages(unittest.TestCase):
                 if anchor:
                     self.assertIn(anchor, anchors(target), f"{page} links to {link}")
         self.assertGreater(count, 100)
+
+    def test_links_in_html_count(self):
+        self.assertIn("docs/dashboard-dark.png", links(SOURCE / "README.md"))
+        with tempfile.NamedTemporaryFile("w", suffix=".md") as page:
+            page.write('<source srcset="a.svg 2x, b.svg"><img src="c.svg"> <a href=\'d.md\'>')
+            page.flush()
+            self.assertEqual(links(pathlib.Path(page.name)), ["a.svg", "b.svg", "c.svg", "d.md"])
+
+    def test_the_formats_pages_name_the_magic_that_is_written(self):
+        for page, file, name, magics in (
+            ("wire_format", "ballot/wire.cpp", r"kMagic = ", 1),
+            ("journal_format", "journal/record.cpp", r"k(?:Start)?Magic = ", 2),
+            ("journal_format", "journal/state_file.h", r"magic\[8\] = ", 1),
+        ):
+            source = (SOURCE / "src" / file).read_text()
+            found = ["".join(re.findall(r"'(.)'", text)) for text in re.findall(name + r"\{([^}]*)\};", source)]
+            self.assertEqual(len(found), magics, file)
+            fields = re.findall(
+                r"^\| 0 \| \d \| magic(?:,| \|) `(\w+)` \|", (SOURCE / f"docs/{page}.md").read_text(), re.M
+            )
+            for magic in found:
+                self.assertIn(magic, fields, f"docs/{page}.md does not say what {file} writes")
 
     def test_named_files_are_there(self):
         for page in PAGES:

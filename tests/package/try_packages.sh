@@ -22,6 +22,7 @@ chown -R ann ~ann
 as_ann() { su --login ann --command "set -euo pipefail; $1"; }
 
 step "the program"
+dpkg-query --show --showformat '${Maintainer}\n' signvote libsignvote-dev python3-signvote | sort -u | grep -qx 'The signvote authors .*'
 as_ann 'signvote --version'
 as_ann 'signvote train --data ~/mnist --batches 2x4,24 --rounds 5 --out runs/first && signvote inspect runs/first'
 as_ann 'signvote reproduce figure1 --data ~/mnist --batches 2x4,24 --rounds 3 --out runs/figure && test -s runs/figure/figure1.png'

@@ -95,6 +95,13 @@ TEST(Comparison, what_was_not_reached_is_told_apart_from_what_is_not_yet) {
   EXPECT_EQ(cell(comparison, "rounds", 1), "25, not finished");
   EXPECT_EQ(state_of(going_on), "not finished: 25 of 400 rounds so far");
   EXPECT_NE(findings(comparison).back().find("1 of the 2 runs is not finished"), std::string::npos);
+  going_on.rounds_done = 1;
+  going_on.finished = true;
+  EXPECT_TRUE(state_of(going_on).starts_with("ended after 1 round, because")) << state_of(going_on);
+  going_on.rounds_done = 0;
+  going_on.rounds_asked = 1;
+  going_on.finished = false;
+  EXPECT_EQ(state_of(going_on), "not finished: 0 of 1 round so far");
 }
 
 TEST(Comparison, runs_without_accuracy_are_compared_by_their_loss) {

@@ -136,6 +136,25 @@ TEST(Config, absences) {
   for (const char* text : {"", "1@3", "1@3-3", "2@5-9,0@12"}) EXPECT_EQ(refusal("absent", text), "");
 }
 
+TEST(Config, one_worker_is_told_as_one) {
+  const auto refusal_of = [](const char* toml) -> std::string {
+    TrainConfig config;
+    parse_config(toml, "given", config);
+    try {
+      resolve(config);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal_of("batches = '4'\nattack = 'flip:2'"),
+            "--attack is 'flip:2', but there is only 1 worker");
+  EXPECT_EQ(refusal_of("batches = '4,4'\nattack = 'flip:3'"),
+            "--attack is 'flip:3', but there are only 2 workers");
+  EXPECT_EQ(refusal_of("batches = '4'\nworkers = 2"),
+            "--workers is 2 but the batches 4 are those of 1 worker; leave one of them out");
+}
+
 TEST(Config, the_initial_rounds_follow_from_the_method) {
   const auto resolved = [](const std::string& method, std::optional<std::uint32_t> given) {
     TrainConfig config;

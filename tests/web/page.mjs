@@ -2,7 +2,8 @@
 // page is driven from outside and judged by what it shows.
 //
 //   node page.mjs PLAYWRIGHT CHROMIUM     PLAYWRIGHT is the folder of playwright-core
-//   {"do": "open", "url": ..., "size": [W, H], "dark": false}    a fresh page, in a browser session of its own
+//   {"do": "open", "url": ..., "size": [W, H], "dark": false, "first": CODE}
+//                                         a fresh page, in a browser session of its own; CODE runs before the page's
 //   {"do": "get", "value": EXPRESSION}
 //   {"do": "press", "key": ...}
 //   {"do": "picture", "file": ..., "whole": false}
@@ -24,7 +25,7 @@ let page = null;
 let complaints = [];
 
 const commands = {
-  async open({ url, size, dark }) {
+  async open({ url, size, dark, first }) {
     await page?.context().close();
     const context = await browser.newContext({
       ignoreHTTPSErrors: true,
@@ -32,6 +33,7 @@ const commands = {
       colorScheme: dark ? "dark" : "light",
     });
     page = await context.newPage();
+    await page.addInitScript(first);
     complaints = [];
     page.on("console", (message) => {
       if (["error", "warning"].includes(message.type())) complaints.push(message.text());

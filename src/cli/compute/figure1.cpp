@@ -6,6 +6,7 @@
 
 #include "cli/compute/commands.h"
 #include "cli/compute/hooks.h"
+#include "cli/launcher.h"
 #include "learn/dataset.h"
 #include "run/run_files.h"
 
@@ -20,7 +21,7 @@ int run_figure1(const Figure1Command& command) {
                                  dataset, progress.hooks());
   }
   if (!finished) {
-    fmt::print(stderr, "stopped and saved; the same command goes on from here\n");
+    fmt::print(stderr, "stopped and saved; go on with: {}\n", typed_command());
     return kInterrupted;
   }
   fmt::print("{}\npicture  {}\nnumbers  {}\n", format_figure1(read_summary(command.out)),

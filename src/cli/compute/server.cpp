@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "cli/compute/commands.h"
 #include "cli/compute/hooks.h"
+#include "cli/launcher.h"
 #include "learn/dataset.h"
 #include "run/bare_parameters.h"
 #include "run/dashboard.h"
@@ -69,8 +70,8 @@ int run_server(const ServerCommand& command) {
   const TrainResult result = serve(config, options, own_batches, make, hooks);
   if (dashboard) dashboard->end(result);
   if (!result.finished) {
-    hooks.warn(fmt::format("stopped and saved after round {} of {}; the same command goes on", result.rounds,
-                           config.rounds));
+    hooks.warn(fmt::format("stopped and saved after round {} of {}; go on with: {}", result.rounds,
+                           config.rounds, typed_command()));
     return kInterrupted;
   }
   fmt::print("{}run folder      {}\n", format_summary(read_summary(config.out)), config.out);

@@ -6,6 +6,7 @@
 #include "base/thread_pool.h"
 #include "cli/compute/commands.h"
 #include "cli/compute/hooks.h"
+#include "cli/launcher.h"
 #include "learn/dataset.h"
 #include "run/decoding.h"
 
@@ -42,7 +43,7 @@ int run_table(const TableCommand& command) {
                                      command.base.load_data(), progress.hooks());
   }
   if (!finished) {
-    fmt::print(stderr, "stopped; what is finished is kept, and the same command goes on from here\n");
+    fmt::print(stderr, "stopped; what is finished is kept; go on with: {}\n", typed_command());
     return kInterrupted;
   }
   fmt::print("{}\nnumbers  {}\n", read_text_file(command.out / "table.md"),

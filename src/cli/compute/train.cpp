@@ -79,8 +79,8 @@ int train_in_group(const TrainCommand& command, const Group& group,
   }
   if (!result.finished) {
     if (group.leads())
-      fmt::print(stderr, "stopped and saved after round {} of {}; go on with: {} train --resume {}\n",
-                 result.rounds, config.rounds, program_as_typed(), shell_word(config.out));
+      fmt::print(stderr, "stopped and saved after round {} of {}; go on with: {}\n", result.rounds,
+                 config.rounds, typed_command_with(command.to_go_on));
     return kInterrupted;
   }
   if (group.leads())

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "cli/compute/commands.h"
 #include "cli/compute/hooks.h"
+#include "cli/launcher.h"
 #include "signvote/error.h"
 #include "signvote/version.h"
 
@@ -46,8 +47,9 @@ int run_worker(const WorkerCommand& command) {
 
   if (tls && !tls->warning().empty()) hooks.warn(tls->warning());
   const TrainResult result = work(options, hooks);
-  hooks.warn(result.finished ? fmt::format("the run is finished, {}", counted(result.rounds, "round"))
-                             : fmt::format("stopped in round {}", result.rounds + 1));
+  hooks.warn(result.finished
+                 ? fmt::format("the run is finished, {}", counted(result.rounds, "round"))
+                 : fmt::format("stopped in round {}; go on with: {}", result.rounds + 1, typed_command()));
   return result.finished ? 0 : kInterrupted;
 }
 

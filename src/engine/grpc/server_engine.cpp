@@ -101,9 +101,9 @@ class ServerEngine : public Engine {
       ports["metrics_port"] = endpoint_->port();
     }
     write_file_atomically(options_.folder / kServerFile, ports.dump(2) + "\n");
-    options_.log(fmt::format("listens on port {}{}; waits for {} of {} workers a round", server_->port(),
+    options_.log(fmt::format("listens on port {}{}; waits for {} of {} a round", server_->port(),
                              endpoint_ ? fmt::format(", metrics on 127.0.0.1:{}", endpoint_->port()) : "",
-                             quorum(), options_.tally.workers));
+                             quorum(), counted(options_.tally.workers, "worker")));
     compare_allow_list();
   }
 
@@ -298,8 +298,8 @@ class ServerEngine : public Engine {
 
   void compare_allow_list() {
     if (desk_->allowed() < quorum())
-      options_.log(fmt::format("the allow-list names {} workers, but a round needs {}: add some",
-                               desk_->allowed(), quorum()));
+      options_.log(fmt::format("the allow-list names {}, but a round needs {}: add some",
+                               counted(desk_->allowed(), "worker"), quorum()));
   }
 
   void show_error_rates() {

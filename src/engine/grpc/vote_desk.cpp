@@ -194,10 +194,10 @@ std::variant<std::unique_ptr<Session>, Refusal> VoteDesk::join(const Identity& w
       metrics_.add("signvote_lost_state_total");
       audit_.rounds_lost(who, worker, hello.round(), published_);
       log_(fmt::format(
-          "ROUNDS WERE LOST: {} holds the model after {} rounds, but this server knows only {}; is "
+          "ROUNDS WERE LOST: {} holds the model after {}, but this server knows only {}; is "
           "this an older backup, or does the disk lose what it has synced? The worker is put back "
           "to round {}",
-          name, hello.round(), published_, session->round));
+          name, counted(hello.round(), "round"), published_, session->round));
     }
     if (slot.session == 0)
       metrics_.add("signvote_workers_connected", 1);
@@ -209,7 +209,7 @@ std::variant<std::unique_ptr<Session>, Refusal> VoteDesk::join(const Identity& w
     const std::string program = printable(hello.program(), kLongestProgram);
     audit_.joined(who, worker, peer, program);
     log_(fmt::format("{} ({}, {}) joins as worker {}, with {}", name, peer, program, worker,
-                     verdicts_only ? fmt::format("{} verdicts to fetch", published_ - hello.round())
+                     verdicts_only ? counted(published_ - hello.round(), "verdict") + " to fetch"
                                    : fmt::format("the snapshot of round {} to fetch", latest->round())));
   }
   changed_.notify_all();
@@ -325,9 +325,9 @@ std::optional<Refusal> VoteDesk::nonsense(const WorkerAtDesk& session, const v1:
                   fmt::format("{}: a batch of {} where there are {} samples", session.name, ballot.batch(),
                               options_.most_samples));
   if (!(std::abs(ballot.loss()) <= kMostLoss * ballot.batch()))
-    return refuse(
-        Refusal::Kind::bad_message, "wrong_loss",
-        fmt::format("{}: a loss of {} for {} samples", session.name, ballot.loss(), ballot.batch()));
+    return refuse(Refusal::Kind::bad_message, "wrong_loss",
+                  fmt::format("{}: a loss of {} for {}", session.name, ballot.loss(),
+                              counted(ballot.batch(), "sample")));
   return std::nullopt;
 }
 
@@ -373,8 +373,8 @@ std::optional<Refusal> VoteDesk::not_now(const WorkerAtDesk& session, const v1::
   }
   if (!of_this_round)
     return refuse(Refusal::Kind::bad_message, "wrong_round",
-                  fmt::format("{}: a ballot {} rounds ahead of round {}, which is open", session.name,
-                              ballot.round() - published_, published_ + 1));
+                  fmt::format("{}: a ballot {} ahead of round {}, which is open", session.name,
+                              counted(ballot.round() - published_, "round"), published_ + 1));
   slot.checking = true;
   return std::nullopt;
 }
@@ -390,7 +390,8 @@ void VoteDesk::done_checking(Slot& slot, std::optional<Answer> answer) {
       metrics_.add("signvote_ballot_bytes_total", static_cast<double>(answer->to_take->message.size()));
       const std::uint32_t samples = answer->loss.samples;
       if (answer->voted && std::exchange(slot.batch, samples) != samples && options_.batches.empty())
-        log_(fmt::format("{} votes with {} samples from round {} on", slot.owner, samples, published_ + 1));
+        log_(fmt::format("{} votes with {} from round {} on", slot.owner, counted(samples, "sample"),
+                         published_ + 1));
       attendance_.answered(answer->to_take->worker);
       slot.answer = std::move(answer);
     }
