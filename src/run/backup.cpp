@@ -24,8 +24,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kSums = "SHA256SUMS";
-constexpr std::string_view kFiles[] = {kSums,      "config.toml",    "metrics.jsonl",
-                                       kModelCopy, "parameters.npy", "parameters.pt"};  // beside the journal's
+constexpr std::string_view kFiles[] = {
+    kSums,      "config.toml",    "metrics.jsonl",
+    kModelCopy, "parameters.npy", "parameters.pt"};  // beside the journal's
 
 /// A new folder beside `target` that only its owner may enter. It is removed at the end.
 class WorkFolder {
@@ -126,7 +127,8 @@ void copy_run(const fs::path& state, const fs::path& to) {
 
 /// Packs everything that is in `folder`. The sums come first, so that a file that is cut off is missed.
 void pack(const fs::path& folder, const fs::path& file) {
-  std::vector<std::string> sum = {"sha256sum", "--"}, tar = {"tar", "--force-local", "-cf", file, "--", kSums};
+  std::vector<std::string> sum = {"sha256sum", "--"},
+                           tar = {"tar", "--force-local", "-cf", file, "--", kSums};
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
     if (!entry.is_regular_file()) continue;
     sum.push_back(entry.path().lexically_relative(folder));
@@ -140,7 +142,8 @@ void pack(const fs::path& folder, const fs::path& file) {
 
 /// True for the names that files in a backup have.
 bool belongs(const std::string& name) {
-  if (name.starts_with("journal/")) return name.size() > 8 && name[8] != '.' && name.find('/', 8) == name.npos;
+  if (name.starts_with("journal/"))
+    return name.size() > 8 && name[8] != '.' && name.find('/', 8) == name.npos;
   return std::ranges::find(kFiles, name) != std::end(kFiles);
 }
 
@@ -148,9 +151,9 @@ bool belongs(const std::string& name) {
 /// unpacked if it has something else than such files (a link, a device, a path elsewhere), or if they would
 /// take more space than the backup does.
 std::vector<std::string> list(const fs::path& file, const fs::path& folder, const std::string& doing) {
-  const std::string printed = run({"tar", "--force-local", "-tvf", fs::absolute(file), "--numeric-owner",
-                                   "--quoting-style=escape"},
-                                  folder, doing);
+  const std::string printed =
+      run({"tar", "--force-local", "-tvf", fs::absolute(file), "--numeric-owner", "--quoting-style=escape"},
+          folder, doing);
   std::vector<std::string> names;
   std::uint64_t room = fs::file_size(file);
   for (const std::string& line : lines_of(printed)) {

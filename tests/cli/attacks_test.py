@@ -182,7 +182,6 @@ class Attacks(Case):
 
     def test_a_log_that_nobody_reads_does_not_stop_the_run(self):
         reader, writer = os.pipe()
-        self.addCleanup(os.close, reader)
         os.set_blocking(writer, False)
         try:
             while True:
@@ -190,6 +189,15 @@ class Attacks(Case):
         except BlockingIOError:  # it is full
             pass
         os.set_blocking(writer, True)
+        self.run_with_log(writer)
+        os.close(reader)
+
+    def test_a_log_whose_reader_has_ended_does_not_end_the_run(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        self.run_with_log(writer)
+
+    def run_with_log(self, writer):
         settings = {**PAPER, "data": mnist(), "batches": "4,6,8", "rounds": 6, "eval_every": 1, "threads": 1}
         server = Server(self.folder, write_toml(self.folder / "run.toml", settings), self.certificates)
         server.errors = writer

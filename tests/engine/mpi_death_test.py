@@ -15,9 +15,10 @@ from waiting import TIMEOUT, wait_until  # noqa: E402
 
 
 def too_late(*_):
-    raise TimeoutError(f"not in {TIMEOUT} s")
+    raise TimeoutError(f"not in {TIMEOUT} s: {waits_for}")
 
 
+waits_for = "all ranks begin"
 signal.signal(signal.SIGALRM, too_late)
 signal.alarm(TIMEOUT)
 job = start_session(sys.argv[1:], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -30,6 +31,7 @@ try:
             pids.append(int(line.split()[1]))
     start = time.monotonic()
     os.kill(pids[1], signal.SIGKILL)
+    waits_for = "the job ends with its rank"
     rest, _ = job.communicate()
     print(f"ended {time.monotonic() - start:.1f} s after the kill, with {job.returncode}:\n{rest}")
     assert job.returncode != 0

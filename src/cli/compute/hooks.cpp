@@ -45,7 +45,8 @@ TrainHooks ShownProgress::hooks() {
 }
 
 TrainHooks logging_hooks() {
-  // A run must not wait until somebody reads its log.
+  // A run must not wait until somebody reads its log, nor end when nobody ever will: write() then says so.
+  ::signal(SIGPIPE, SIG_IGN);
   const auto queue = std::make_shared<LineQueue>(
       [](const std::string& line, const std::function<bool()>& hurry) {
         write_patiently(STDERR_FILENO, line, hurry);

@@ -33,7 +33,7 @@ constexpr double kCertificatesLook = 1;  // seconds between two checks for chang
 constexpr double kFirstReminder = 60;
 constexpr double kForThoseAway = 10;  // seconds in which workers may come to learn that the run is finished
 constexpr double kForTheSlow = 600;   // the same for those with a session
-constexpr double kLongStep = 600;  // seconds without such a check, after which the server is not healthy
+constexpr double kLongStep = 600;     // seconds without such a check, after which the server is not healthy
 
 class ServerEngine : public Engine {
  public:
