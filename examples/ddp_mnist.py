@@ -64,7 +64,7 @@ def train(rank, arguments, method, meeting_place):
 
     if rank == 0:
         images, labels = samples(arguments.data, "t10k")
-        accuracy = (model(images).argmax(1) == labels).float().mean().item()
+        accuracy = (model.module(images).argmax(1) == labels).float().mean().item()
         size = sum(parameter.numel() for parameter in model.parameters())
         ring = 2 * 4 * size * (len(BATCHES) - 1) / len(BATCHES)  # an all-reduce of float32, from each rank
         sent = ring if method == "float" else vote.bytes_sent / arguments.steps

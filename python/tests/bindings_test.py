@@ -1,7 +1,10 @@
 """The C++ library from Python: arrays of any kind without copies, the same votes, and errors that say what is wrong."""
 
 import copy
+import os
+import pathlib
 import pickle
+import re
 import threading
 import unittest
 
@@ -32,6 +35,18 @@ def random_ballots(random, workers, size):
 
 def address(array):
     return array.__array_interface__["data"][0]
+
+
+def peak_of(call):
+    """By how many bytes this process was larger, at its largest, while it made the call."""
+
+    def status(name):
+        return int(re.search(rf"^{name}:\s+(\d+) kB", pathlib.Path("/proc/self/status").read_text(), re.M)[1]) * 1024
+
+    pathlib.Path("/proc/self/clear_refs").write_text("5")  # forgets the peak until now
+    before = status("VmRSS")
+    call()
+    return status("VmHWM") - before
 
 
 class Signs(unittest.TestCase):
@@ -270,6 +285,25 @@ class Tallies(unittest.TestCase):
         self.assertIs(tally.decide([ballot, None], out=out), out)
         self.assertEqual(address(plane), address(out.present))
         self.assertEqual(out, ballot)
+
+    @unittest.skipUnless(os.access("/proc/self/clear_refs", os.W_OK), "this system does not tell a peak of memory")
+    def test_nothing_large_is_copied(self):
+        size = 1 << 25
+        ballots = [signvote.SignVector(size) for _ in range(3)]
+        for ballot in ballots:
+            ballot.present[:] = 2**64 - 1
+        out = signvote.SignVector(size)
+        gradient, x = np.ones(size, "float32"), np.ones(size, "float32")
+        tally = signvote.Tally(workers=3, end=size, method="mv")
+        for call in (
+            lambda: tally.decide(ballots, out=out),
+            lambda: signvote.pack(gradient, out=out),
+            lambda: signvote.pack(gradient, out=out, momentum=x),
+            lambda: signvote.step(x, out, 0.1),
+        ):
+            call()  # memory that is used for the first time is not counted
+            self.assertLess(peak_of(call), size // 8, "less than one plane of one vector")
+        self.assertGreater(peak_of(gradient.copy), 3 * size)
 
     def test_new_workers_have_never_voted_and_those_that_left_are_dropped(self):
         tally = signvote.Tally(workers=3, end=1000, initial_rounds=2)

@@ -3,7 +3,9 @@ what is refused."""
 
 import hashlib
 import json
+import os
 import pathlib
+import random
 import re
 import struct
 import zlib
@@ -17,7 +19,8 @@ from processes import run_session
 from server_and_workers import Server, Worker, free_port
 from waiting import TIMEOUT
 
-GUIDE = (pathlib.Path(__file__).parents[2] / "docs/own_model.md").read_text()
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+GUIDE = (SOURCE / "docs/own_model.md").read_text()
 
 
 class Everything(torch.nn.Module):
@@ -114,45 +117,83 @@ class OwnCase(Case):
         return out
 
 
-class Guide(OwnCase):
-    def test_the_page_as_typed(self):
-        python = re.findall(r"```python\n(.*?)```", GUIDE, re.S)
-        shell = re.findall(r"```sh\n(.*?)```", GUIDE, re.S)
-        self.assertEqual((len(python), len(shell), shell[0].count(":7000")), (3, 3, 2))
-        (self.folder / "build").symlink_to(pathlib.Path(SIGNVOTE).parent)
-        (self.folder / "book.txt").write_text("all that is gold does not glitter. " * 200)
-        self.export(Letters, "letters.pt")
-        (self.folder / "before.py").write_text(python[0])
-        (self.folder / "after.py").write_text(python[0] + python[1])
-        (self.folder / "typed.sh").write_text(
-            "/usr/bin/python3 before.py\n"
-            + shell[0].replace(":7000", f":{free_port()}")
-            + "/usr/bin/python3 after.py\n"
-            + shell[2]
-        )
-        result = run_session(["bash", "-e", "typed.sh"], timeout=TIMEOUT, cwd=self.folder, env=ENVIRONMENT)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        hashes = re.findall(r'"model_sha256": "([0-9a-f]{64})"', result.stdout)
-        self.assertEqual((len(hashes), len(set(hashes))), (3, 1), result.stdout + result.stderr)
-        accuracy = float(re.search(r"^accuracy (\S+)", result.stdout, re.M)[1])
-        self.assertAlmostEqual(accuracy, summary(self.folder / "runs/local")["test_accuracy"], places=2)
-        self.assertGreater(accuracy, 0.6)
+def unseen(seed):
+    """A program in place of the page's flowers.py, with a model and data that nobody has seen."""
+    draw = random.Random(seed)
+    classes, width, train, test = (draw.randint(*span) for span in ((2, 7), (4, 40), (240, 500), (50, 150)))
+    shape = draw.choice([(draw.randint(4, 30),), (draw.randint(1, 4), draw.randint(5, 12), draw.randint(5, 12))])
+    kind, norm = ("Linear", "BatchNorm1d") if len(shape) == 1 else ("Conv2d", "BatchNorm2d")
+    parts = [f"{kind}({shape[0]}, {width}{', 3' if kind == 'Conv2d' else ''})"]
+    parts += draw.choice([[], [f"{norm}({width})"], [f"Dropout({draw.uniform(0.1, 0.5)})"]])
+    parts += [draw.choice(["ReLU()", "Tanh()", "GELU()"])]
+    parts += (
+        ["AdaptiveAvgPool2d(2)", "Flatten()", f"Linear({4 * width}, {classes})"]
+        if kind == "Conv2d"
+        else [f"Linear({width}, {classes})"]
+    )
+    return f"""
+import os, numpy, torch
 
-    def test_the_page_goes_on_in_ddp(self):
+class Flowers(torch.nn.Sequential):
+    def __init__(self):
+        super().__init__({', '.join("torch.nn." + part for part in parts)})
+
+if __name__ == "__main__":
+    torch.manual_seed({seed})
+    torch.jit.script(Flowers()).save("flowers.pt")
+    random = numpy.random.default_rng({seed})
+    centres = random.normal(size=({classes}, {', '.join(map(str, shape))}))
+    os.makedirs("flowers", exist_ok=True)
+    for part, rows in ("train", {train}), ("test", {test}):
+        y = random.integers(0, {classes}, rows)
+        y[:{classes}] = numpy.arange({classes})
+        x = centres[y] + random.normal(size=(rows, {', '.join(map(str, shape))}))
+        numpy.save(f"flowers/{{part}}_x.npy", x.astype("float32"))
+        numpy.save(f"flowers/{{part}}_y.npy", y)
+"""
+
+
+class Guide(OwnCase):
+    def type_page(self, flowers=None):
+        """Saves what the page says to save, types all its commands, and returns what was printed."""
         build = pathlib.Path(SIGNVOTE).parent
         if not (build / "python/signvote").is_dir():
             self.skipTest("this build is without the Python package")
-        python = re.findall(r"```python\n(.*?)```", GUIDE, re.S)
-        shell = re.findall(r"```sh\n(.*?)```", GUIDE, re.S)
-        self.assertIn(":29500", python[2])
+        saved = dict(re.findall(r"```python\n# (\S+)\n(.*?)```", GUIDE, re.S))
+        typed = "".join(re.findall(r"(?<!-->\n)```sh\n(.*?)```", GUIDE, re.S))
+        self.assertEqual(len(saved), GUIDE.count("```python"))
+        self.assertEqual(GUIDE.count("```sh"), 6)
+        if flowers:
+            saved["flowers.py"] = flowers
+        for name, text in saved.items():
+            self.assertIn(f"`{name}`", GUIDE, "the page says where to save it")
+            (self.folder / name).write_text(text.replace(":29500", f":{free_port()}"))
         (self.folder / "build").symlink_to(build)
-        (self.folder / "before.py").write_text(python[0])
-        (self.folder / "flowers_ddp.py").write_text(python[2].replace(":29500", f":{free_port()}"))
-        (self.folder / "typed.sh").write_text("/usr/bin/python3 before.py\n" + shell[1])
+        (self.folder / "docs").symlink_to(SOURCE / "docs")
+        (self.folder / "typed.sh").write_text(typed.replace(":7000", f":{free_port()}"))
         result = run_session(["bash", "-e", "typed.sh"], timeout=TIMEOUT, cwd=self.folder, env=ENVIRONMENT)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertGreater(float(re.search(r"^accuracy in DDP (\S+)", result.stdout, re.M)[1]), 0.6)
+        self.assertEqual(result.returncode, 0, f"{saved['flowers.py']}\n{result.stdout}\n{result.stderr}")
+        return result.stdout
+
+    def check(self, said):
+        """Three engines have come to the same bytes, and Python to the same accuracy."""
+        hashes = re.findall(r'"model_sha256": "([0-9a-f]{64})"', said)
+        self.assertEqual((len(hashes), len(set(hashes))), (3, 1), said)
+        accuracy = float(re.search(r"^accuracy (\S+)", said, re.M)[1])
+        self.assertAlmostEqual(accuracy, summary(self.folder / "runs/local")["test_accuracy"], places=5)
+        in_ddp = float(re.search(r"^accuracy in DDP (\S+)", said, re.M)[1])
+        return accuracy, in_ddp
+
+    def test_the_page_as_typed(self):
+        for accuracy in self.check(self.type_page()):
+            self.assertGreater(accuracy, 0.6)
         self.assertIn("norm.weight", torch.load(self.folder / "flowers_ddp.pt"))
+        self.assertLess(metrics(self.folder / "runs/text")[-1]["test_loss"], 5.5)
+
+    def test_the_page_with_a_model_and_data_never_seen_here(self):
+        seed = int(os.environ.get("SIGNVOTE_SEED") or random.randrange(10**6))
+        with self.subTest(SIGNVOTE_SEED=seed):
+            self.check(self.type_page(unseen(seed)))
 
 
 class Engines(OwnCase):
