@@ -52,9 +52,9 @@ class LongRun {
   std::uint64_t rounds() const { return rounds_; }
 
  private:
-  /// In (0, 1), another for every `which`, and always on the move.
+  /// In (0, 1), another for every `which`, and always a little on the move.
   double wave(double which) const {
-    return 0.5 + 0.4 * std::sin(which + 1e-3 * static_cast<double>(rounds_) * (1 + which / 9));
+    return 0.5 + 0.4 * std::sin(which) + 0.05 * std::sin(7 * which + 3e-3 * static_cast<double>(rounds_));
   }
 
   std::uint32_t workers_;

@@ -168,7 +168,7 @@ function make_row(worker) {
   const cell = (name, label) => make("td", { role: "cell", class: name, ...(label ? { "data-label": label } : {}) });
   const button = make("button", { type: "button", "aria-pressed": "false", title: "Show its line alone" });
   const row = make("tr", { role: "row" }, make("th", { scope: "row", role: "rowheader" }, button));
-  row.append(cell("whether"), cell("number seen"), cell("number", "batch"), cell("number", "error"), cell("number", "weight"), cell("number", "say"));
+  row.append(cell("whether"), cell("number seen", "seen"), cell("number", "batch"), cell("number", "error"), cell("number", "weight"), cell("number", "say"));
   row.lastChild.append(make("div", { class: "say" }, make("b", { class: "share" }), make("span", {}, make("i"))));
   button.addEventListener("click", () => {
     pinned = pinned === worker ? null : worker;

@@ -35,10 +35,10 @@ function painter() {
   };
 }
 
-/// What can be read on that color.
+/// What can be read on that color: dark or white, whichever has the greater contrast.
 function ink_on(paint) {
-  const [red, green, blue] = paint.match(/\d+/g).map(Number); // "rgb(1,2,3)"; what is not known has no number
-  return 0.299 * red + 0.587 * green + 0.114 * blue > 140 ? "#1a1f26" : "#ffffff";
+  const [red, green, blue] = paint.match(/\d+/g).map((part) => (part / 255) ** 2.2); // "rgb(1,2,3)"
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.21 ? "#1a1f26" : "#ffffff";
 }
 
 const value_at = (row, column) => map.values[row * map.columns.length + column];

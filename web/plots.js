@@ -44,11 +44,11 @@ class Plot {
     this.plot = null;
     if (!this.data || this.data[0].length === 0 || this.box.clientWidth === 0) return;
     const axis = { stroke: color("muted"), grid: { stroke: color("grid"), width: 1 }, ticks: { show: false }, font: kFont };
-    const { series, value, range, hooks, padding, wide } = this.options;
+    const { series, value, range, hooks, room, wide } = this.options;
     this.plot = new uPlot(
       {
         ...this.size(),
-        padding: padding?.(this.data) ?? [8, 12, 0, 0],
+        padding: [8, (plot) => Math.max(room_for_round(plot), room?.() ?? 0), 0, 0],
         legend: { show: false },
         cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
         scales: { x: { time: false }, y: { range } },
@@ -86,6 +86,9 @@ function readout(read) {
     },
   };
 }
+
+/// On the right of the plot, for the half of its last round's number.
+const room_for_round = (plot) => Math.max(12, 4 * count(plot.data?.[0]?.at(-1) ?? 0).length);
 
 /// A little room above and below, and never less than `least` from top to bottom.
 function range_with(least, floor = -Infinity, ceiling = Infinity) {
@@ -141,6 +144,12 @@ function stroke_of(worker) {
   return color(chosen === worker || workers.length <= kLabelled ? "blue" : "pale-blue");
 }
 
+/// Where they are many, one pixel: without a graphics card wider lines take two to eight times as long to draw.
+function width_of(worker) {
+  if (chosen === worker) return 3;
+  return workers.length <= kLabelled || workers[worker]?.suspected ? 1.75 : 1;
+}
+
 /// The names at the ends of the lines, moved apart where they would cover each other.
 function draw_labels(plot) {
   const labelled = plot.data.slice(1).flatMap((line, worker) => {
@@ -190,14 +199,14 @@ const weights = new Plot("weights-figure", {
   series: (data) =>
     data.slice(1).map((_, worker) => ({
       stroke: () => stroke_of(worker),
-      width: 1.75,
+      width: width_of(worker),
       alpha: 1,
       points: { ...few_points(10 * data[0].length), fill: () => stroke_of(worker) }, // so that one alone is seen
       spanGaps: false,
     })),
   value: (tick) => signed(tick).replace(/\.?0+$/, "") || "0",
   range: (_, low, high) => (low == null ? [-0.1, 1] : range_with(0.1)(_, Math.min(low, 0), high)),
-  padding: () => [8, Math.min(90, 16 + 7 * Math.max(0, ...labels().map((name) => name.length))), 0, 0],
+  room: () => Math.min(90, 16 + 7 * Math.max(0, ...labels().map((name) => name.length))),
   hooks: () => ({ drawClear: [draw_zero], draw: [draw_labels] }),
   read: (plot, i) => {
     const worker = chosen ?? nearest(plot, i);
@@ -242,7 +251,7 @@ export function choose(worker) {
   plot.series.forEach((series, i) => {
     if (i === 0) return;
     series.alpha = chosen == null || chosen === i - 1 ? 1 : 0.2;
-    series.width = chosen === i - 1 ? 3 : 1.75;
+    series.width = width_of(i - 1);
   });
   plot.redraw(false);
 }

@@ -187,7 +187,7 @@ class DashboardTest(Case):
         for name, size, dark in (
             ("light", (1200, 900), False),
             ("dark", (1200, 900), True),
-            ("phone", (390, 1700), False),
+            ("phone", (390, 1530), False),
         ):
             browser.open(self.link(server.state), size, dark)
             browser.wait("the plots", "document.querySelectorAll('.plot canvas').length === 3")

@@ -85,7 +85,7 @@ AROUND = {
     ),
     ("docs/inspect.md", 0): (FIRST + "cp -r runs/first runs/elastic\n", ""),
     ("docs/run_folder.md", 0): (FIRST + "ln -s runs/first DIR\n", ""),
-    ("docs/dashboard.md", 2): (
+    ("docs/dashboard.md", 3): (
         "signvote certs worker certs --name worker-0 --name worker-1\nfor m in 0 1; do signvote worker --connect "
         "localhost:7000 --ca certs/ca.pem --cert certs/worker-$m.pem --key certs/worker-$m.key & done\n",
         "\nwait\n",
@@ -97,11 +97,11 @@ AROUND = {
     ),
     ("examples/gpt/README.md", 2): (
         "signvote certs new-ca . && signvote certs server . --host localhost && signvote certs worker . "
-        "--name worker-0 --name worker-1 --name worker-2\nexport PYTHONPATH=build/python\n",
+        "--name worker-0 --name worker-1 --name worker-2\n",
         " &\n",
     ),
     ("examples/gpt/README.md", 3): (
-        "for m in 0 1; do /usr/bin/python3 examples/gpt/train.py localhost:7000 --ca ca.pem --cert worker-$m.pem "
+        "for m in 0 1; do /usr/bin/python3 examples/gpt/train.py --tiny localhost:7000 --ca ca.pem --cert worker-$m.pem "
         "--key worker-$m.key & done\n",
         "\nwait\n",
     ),
