@@ -1,11 +1,15 @@
 """Ranks of PyTorch's DDP as processes of a test."""
 
+import contextlib
 import multiprocessing
 import tempfile
 import traceback
 
 import torch
 import torch.distributed as dist
+
+with contextlib.suppress(ImportError):
+    import torch._dynamo  # newer versions import it for DDP: here once, and not in each rank
 
 
 def run_ranks(ranks, function, *arguments):
