@@ -24,9 +24,6 @@ import signvote
 import signvote.ddp
 from ranks import run_ranks
 
-with contextlib.suppress(ImportError):
-    import torch._dynamo  # newer versions import it for DDP: here once, and not in each rank
-
 
 class Net(nn.Module):
     """Parameters of odd sizes, one of them frozen, and one that `skip` leaves out."""

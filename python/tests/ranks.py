@@ -1,5 +1,6 @@
 """Ranks of PyTorch's DDP as processes of a test."""
 
+import contextlib
 import faulthandler
 import multiprocessing
 import tempfile
@@ -9,6 +10,9 @@ import torch
 import torch.distributed as dist
 
 TIMEOUT = 300  # seconds; only a rank that hangs takes so long
+
+with contextlib.suppress(ImportError):
+    import torch._dynamo  # newer versions import it for DDP: here once, and not in each rank
 
 
 def run_ranks(ranks, function, *arguments):

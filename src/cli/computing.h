@@ -72,6 +72,7 @@ struct WorkerCommand {
   std::uint32_t threads = 0;           // 0: one per core
   std::optional<std::uint32_t> batch;  // samples a round; none: as the run's settings say
   double round_seconds = 0;            // > 0: the batch that takes this long, found by measuring
+  bool evaluate = false;               // test the model instead of voting
   double give_up_seconds = 600;        // without a server
 };
 

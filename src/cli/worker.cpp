@@ -26,6 +26,7 @@ struct WorkerFlags {
   std::string batch{};
   std::string round_time{};
   std::string give_up{};
+  bool evaluate = false;
 
   WorkerCommand read() const {
     WorkerCommand command;
@@ -45,6 +46,11 @@ struct WorkerFlags {
     command.state = state;
     command.threads = threads;
     read_batch(command);
+    command.evaluate = evaluate;
+    if (evaluate && (model.empty() || data.empty()))
+      throw ConfigError("--evaluate needs a --model and --data to test it on");
+    if (evaluate && !(batch.empty() && state.empty()))
+      throw ConfigError("--evaluate computes no gradients; leave --batch and --state out");
     if (!give_up.empty()) command.give_up_seconds = parse_seconds("--give-up", give_up);
     return command;
   }
@@ -71,7 +77,9 @@ void add_worker(CLI::App& app, const Computing& computing, Action& action) {
   worker->footer(
       "Examples:\n  signvote worker --connect server.example:7000 --cert worker-0.pem --key "
       "worker-0.key --ca ca.pem --batch 64\n"
-      "  signvote worker --connect 127.0.0.1:7000 --insecure --name worker-0 --batch auto --round-time 5s");
+      "  signvote worker --connect 127.0.0.1:7000 --insecure --name worker-0 --batch auto --round-time 5s\n"
+      "  signvote worker --connect 127.0.0.1:7000 --insecure --name worker-3 --evaluate --model net.pt --data "
+      "DIR");
   worker->add_option("--connect", flags->connect, "Address of the server")
       ->required()
       ->type_name("HOST:PORT");
@@ -95,6 +103,10 @@ void add_worker(CLI::App& app, const Computing& computing, Action& action) {
       ->add_option("--round-time", flags->round_time,
                    "With --batch auto: how long a gradient may take, e.g. 5s")
       ->type_name("TIME");
+  worker->add_flag(
+      "--evaluate", flags->evaluate,
+      "Never vote, but test the model every --eval-every rounds of a server that was started with "
+      "--parameters, and so cannot");
   worker->add_option("--threads", flags->threads, "Threads, 0 for one per core [0]")
       ->check(CLI::Range(0, 1024).description(""))
       ->type_name("NUMBER");

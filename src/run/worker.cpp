@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "learn/dataset.h"
+#include "run/evaluator.h"
 #include "run/learner.h"
 #include "run/worker_memory.h"
 #include "signvote/error.h"
@@ -52,9 +53,9 @@ class Worker {
     if (hooks_.stop_requested()) return {false, 0};
     prepare(run);
     while (true) {
-      const Event event = session_.next(learner_->parameters());
+      const Event event = session_.next(evaluator_ ? evaluator_->parameters() : learner_->parameters());
       if (event == Event::vote)
-        vote();
+        evaluator_ ? test(run.rounds) : vote();
       else if (event == Event::stepped)
         report(run.rounds);
       else
@@ -76,10 +77,11 @@ class Worker {
   /// Prepares what the server wants trained.
   void prepare(const JoinedRun& run) {
     parse_config(run.settings, "the server's settings", config_);
+    if (options_.evaluate) return prepare_tests(run);
     if (!config_.has_network())
       throw ConfigError(fmt::format(
           "the server trains {} parameters of a model that signvote does not know: this run needs "
-          "a worker of its own, see docs/python.md",
+          "a worker of its own, see docs/python.md; signvote can --evaluate it",
           run.parameters));
     config_.data = options_.data;
     if (!is_dataset_name(config_.dataset) && config_.data.empty())
@@ -121,6 +123,30 @@ class Worker {
                     options_.round_seconds > 0 ? fmt::format("what samples fit {} s", options_.round_seconds)
                                                : counted(batch_, "sample"),
                     share, counted(run.rounds, "round")));
+  }
+
+  void prepare_tests(const JoinedRun& run) {
+    if (config_.has_network())
+      throw ConfigError("the server knows its model and tests it itself; leave --evaluate out");
+    evaluator_ =
+        std::make_unique<Evaluator>(options_.model, options_.data, options_.threads, config_.parameters);
+    if (run.parameters != evaluator_->parameters().size())
+      throw ConfigError(fmt::format("the server's model has {} parameters, '{}' has {}", run.parameters,
+                                    options_.model, evaluator_->parameters().size()));
+  }
+
+  /// Answers a round without a vote, and now and then with a test of its model.
+  void test(std::uint64_t rounds) {
+    const std::uint64_t round = session_.round();
+    if (round > 0 && (round % config_.eval_every == 0 || round + 1 == rounds)) {
+      const Evaluation result = evaluator_->test();
+      const std::optional<double> accuracy = result.accuracy();
+      say(fmt::format("round {} of {}{}, test loss {:.4f}", round, rounds,
+                      accuracy ? fmt::format(", accuracy {:.2f} %", 100 * *accuracy) : "", result.loss));
+      if (accuracy || std::isfinite(result.loss))
+        session_.report(accuracy, std::isfinite(result.loss) ? std::optional(result.loss) : std::nullopt);
+    }
+    session_.abstain();
   }
 
   /// Goes on with the memory that an earlier process of this worker left, if there is one.
@@ -193,7 +219,8 @@ class Worker {
 
   TrainConfig config_;
   Dataset dataset_;
-  std::unique_ptr<Learner> learner_;
+  std::unique_ptr<Learner> learner_;  // one of these two
+  std::unique_ptr<Evaluator> evaluator_;
   std::uint32_t worker_ = 0;
   std::uint32_t batch_ = 0;
   std::optional<double> loss_;

@@ -20,6 +20,7 @@ struct WorkerOptions {
   std::uint32_t threads = 0;           // 0: one per core
   std::optional<std::uint32_t> batch;  // samples a round; none: what the run's settings say
   double round_seconds = 0;            // if > 0: use the batch that takes this long, found by measuring
+  bool evaluate = false;               // never vote, but test the model of a server that cannot
 };
 
 /// Works until the run is finished. hooks.warn gets a line for everything that happens.

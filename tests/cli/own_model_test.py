@@ -256,6 +256,14 @@ class Engines(OwnCase):
             summary(out)["model_file_sha256"], hashlib.sha256((out / "network.pt").read_bytes()).hexdigest()
         )
 
+    def test_a_loss_of_its_own(self):
+        out = self.check_all(self.export(Smoothed), self.arrays())
+        network, data = torch.jit.load(str(out / "network.pt")), self.folder / "flowers"
+        network.load_state_dict(torch.load(out / "model.pt", weights_only=True))
+        x, y = (torch.from_numpy(numpy.load(data / f"test_{which}.npy")) for which in "xy")
+        told = network.loss(network.eval()(x), y).item()
+        self.assertAlmostEqual(told, summary(out)["test_loss"], places=5)
+
     def test_dropout_in_parts_of_a_batch(self):
         self.check_all(self.export(Dropout), self.arrays())
 

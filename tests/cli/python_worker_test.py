@@ -3,6 +3,7 @@
 import hashlib
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -181,6 +182,72 @@ class PythonWorker(Case):
         self.assertEqual(summary(server.state)["best"], {**best, "file": "best.npy"})
         self.assertEqual(numpy.load(server.state / "best.npy").tolist(), models[2].tolist())
         self.assertNotIn("test_accuracy", summary(server.state))  # the server has tested nothing
+
+    def test_signvote_worker_tests_a_model_that_the_server_does_not_know(self):
+        data = self.folder / "data"
+        data.mkdir()
+        labels = numpy.random.default_rng(6).integers(0, OUTPUTS, SAMPLES)
+        for part in ("train", "test"):
+            numpy.save(data / f"{part}_x.npy", self.x)
+            numpy.save(data / f"{part}_y.npy", labels)
+        network = torch.nn.Linear(INPUTS, OUTPUTS)
+        torch.jit.script(network).save(str(self.folder / "net.pt"))
+        x, y = torch.from_numpy(self.x), torch.from_numpy(labels)
+        settings = write_toml(self.folder / "run.toml", {"workers": 2, "rounds": 6, "eval_every": 2, "step": 0.05})
+        weight, bias = (parameter.detach().numpy() for parameter in network.parameters())
+        numpy.save(self.folder / "first.npy", numpy.concatenate([weight.ravel(), bias]))
+        torch.save(dict(network.state_dict()), self.folder / "first.pt")  # there the bias comes first, by its name
+        for name in ("first.npy", "first.pt"):
+            server = self.served(settings, None, "--parameters", self.folder / name)
+            flags = ["--evaluate", "--model", self.folder / "net.pt"]
+            judge = Worker("worker-1", self.folder, server, None, data, *flags)
+            self.addCleanup(judge.close)
+            judge.start()
+            expected = {}
+            with self.worker(server, 0) as worker:
+                model = worker.join()
+                for turn in worker:
+                    parts = torch.from_numpy(model.copy()).split(
+                        [weight.size, bias.size] if name == "first.npy" else [bias.size, weight.size]
+                    )
+                    w, b = parts if name == "first.npy" else parts[::-1]
+                    output = x @ w.reshape(weight.shape).T + b
+                    accuracy = (output.argmax(1) == y).double().mean().item()
+                    expected[turn] = (accuracy, torch.nn.functional.cross_entropy(output, y).item())
+                    worker.vote(numpy.cos(numpy.arange(len(model)) * (turn + 1)), samples=1, loss=0)
+            self.ended(server, judge)
+            rows = {row["round"]: row for row in metrics(server.state) if "reported_by" in row}
+            self.assertEqual(sorted(rows), [2, 4, 5])
+            for turn, row in rows.items():
+                self.assertEqual(row["reported_by"], "worker-1")
+                self.assertAlmostEqual(row["test_accuracy"], expected[turn][0], places=6)
+                self.assertAlmostEqual(row["test_loss"], expected[turn][1], places=4)
+            self.assertEqual(len({row["test_loss"] for row in rows.values()}), 3)
+            shutil.rmtree(server.state)
+
+    def test_signvote_worker_says_why_it_tests_nothing(self):
+        settings, data = self.exact_run()
+        numpy.save(self.folder / "first.npy", numpy.zeros(9, dtype="float32"))
+        bare = write_toml(self.folder / "run.toml", {"workers": 1})
+        flags = ["--insecure", "--name", "worker-0", "--evaluate"]
+        own = ["--model", self.folder / "exact.pt", "--data", data]
+        self.refuse_each(
+            2,
+            [
+                (["worker", "--connect", "127.0.0.1:1", *flags, "--data", data], "needs a --model"),
+                (["worker", "--connect", "127.0.0.1:1", *flags, *own, "--batch", 3], "leave --batch"),
+            ],
+        )
+        for served, says in (
+            ([settings, None], "leave --evaluate out"),
+            ([bare, None, "--parameters", self.folder / "first.npy"], "has 9 parameters"),
+        ):
+            server = self.served(*served)
+            result = run("worker", "--connect", f"127.0.0.1:{server.port}", *flags, *own)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn(says, result.stderr)
+            server.close()
+            shutil.rmtree(server.state)
 
     def test_a_report_to_a_server_that_tests_the_model_itself_is_refused(self):
         settings, _ = self.exact_run()

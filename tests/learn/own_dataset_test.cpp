@@ -4,10 +4,14 @@
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
+#include <turbojpeg.h>
 
+#include <array>
 #include <cmath>
+#include <fstream>
 
 #include "signvote/error.h"
+#include "temporary_folder.h"
 
 namespace signvote {
 namespace {
@@ -39,6 +43,57 @@ TEST(OwnDataset, idx_files_of_any_shape) {
   for (const auto& bad : {idx(0x803, {3, 2, 4}, 24), idx(0x803, {2, 3, 4}, 23), idx(0x803, {2, 0, 4}, 0),
                           idx(0x903, {2, 3, 4}, 24), idx(0x80F, {2}, 2), idx(0xC03, {2, 3, 1}, 24)})
     EXPECT_THROW(parse_idx({"x", bad}, y), DataError);
+}
+
+/// An image of one colour as JPEG; of one channel if it has one.
+std::string jpeg(int width, int height, const std::vector<unsigned char>& pixel) {
+  std::vector<unsigned char> pixels;
+  for (int i = 0; i < width * height; ++i) pixels.insert(pixels.end(), pixel.begin(), pixel.end());
+  const bool gray = pixel.size() == 1;
+  const tjhandle encoder = tjInitCompress();
+  unsigned char* bytes = nullptr;
+  unsigned long size = 0;
+  EXPECT_EQ(0, tjCompress2(encoder, pixels.data(), width, 0, height, gray ? TJPF_GRAY : TJPF_RGB, &bytes,
+                           &size, gray ? TJSAMP_GRAY : TJSAMP_420, 95, 0));
+  std::string file(reinterpret_cast<const char*>(bytes), size);
+  tjFree(bytes);
+  tjDestroy(encoder);
+  return file;
+}
+
+TEST(OwnDataset, a_folder_of_jpeg_images) {
+  const TemporaryFolder folder;
+  const auto write = [&](const char* name, const std::string& file) {
+    const auto path = folder.path() / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary) << file;
+  };
+  write("dark/b.jpg", jpeg(20, 17, {30, 60, 90}));
+  write("dark/a.JPEG", jpeg(20, 17, {10, 0, 5}));
+  write("dark/notes.txt", "no image");
+  write("light/a.jpg", jpeg(20, 17, {250, 200, 150}));
+  const Samples samples = load_image_folder(folder.path(), {"dark", "light"});
+  EXPECT_EQ(samples.shape, (Shape{3, 17, 20}));
+  EXPECT_EQ(samples.labels, (std::vector<std::int64_t>{0, 0, 1}));
+  const std::array<std::array<int, 3>, 3> colours = {{{10, 0, 5}, {30, 60, 90}, {250, 200, 150}}};
+  ASSERT_EQ(samples.bytes.size(), 3U * 3 * 17 * 20);
+  for (std::size_t i = 0; i < samples.bytes.size(); ++i)  // JPEG keeps colours nearly
+    EXPECT_NEAR(samples.bytes[i], colours[i / (3 * 17 * 20)][i / (17 * 20) % 3], 3) << i;
+
+  const auto refuses = [&](const std::string& file, const std::string& what) {
+    write("light/z.jpg", file);
+    try {
+      load_image_folder(folder.path(), {"dark", "light"});
+      FAIL() << what;
+    } catch (const DataError& error) {
+      EXPECT_NE(std::string(error.what()).find("light/z.jpg' " + what), std::string::npos) << error.what();
+    }
+  };
+  refuses(jpeg(20, 17, {7}), "has 1 channels of 17 x 20 pixels");
+  refuses(jpeg(21, 17, {7, 7, 7}), "has 3 channels of 17 x 21 pixels");
+  const std::string whole = jpeg(20, 17, {7, 7, 7});
+  refuses(whole.substr(0, whole.size() - 9), "is damaged");
+  refuses("no JPEG", "is damaged");
 }
 
 TEST(OwnDataset, labels_are_counted_and_checked) {

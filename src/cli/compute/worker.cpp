@@ -43,6 +43,7 @@ int run_worker(const WorkerCommand& command) {
   options.threads = command.threads;
   options.batch = command.batch;
   options.round_seconds = command.round_seconds;
+  options.evaluate = command.evaluate;
   options.session.give_up_seconds = command.give_up_seconds;
 
   if (tls && !tls->warning().empty()) hooks.warn(tls->warning());
