@@ -78,8 +78,8 @@ void add_worker(CLI::App& app, const Computing& computing, Action& action) {
       "Examples:\n  signvote worker --connect server.example:7000 --cert worker-0.pem --key "
       "worker-0.key --ca ca.pem --batch 64\n"
       "  signvote worker --connect 127.0.0.1:7000 --insecure --name worker-0 --batch auto --round-time 5s\n"
-      "  signvote worker --connect 127.0.0.1:7000 --insecure --name worker-3 --evaluate --model net.pt --data "
-      "DIR");
+      "  signvote worker --connect 127.0.0.1:7000 --insecure --name worker-3 --evaluate "
+      "--model net.pt --data DIR");
   worker->add_option("--connect", flags->connect, "Address of the server")
       ->required()
       ->type_name("HOST:PORT");

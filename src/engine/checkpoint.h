@@ -3,8 +3,8 @@
 // DIR/checkpoint.bin is a state file (docs/journal_format.md has its bytes), replaced atomically. If the
 // tally is spread over processes, it holds the leader's shard. The others are in shard-ROUND-BEGIN-END.bin
 // beside it and are valid only if a checkpoint of that round names them. What worker M remembers from round
-// to round (its momentum, and what it has not sent) is in memory-ROUND-M.bin, a state file too, valid with the
-// checkpoint of that round.
+// to round (its momentum, and what it has not sent) is in memory-ROUND-M.bin, a state file too, valid with
+// the checkpoint of that round.
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,8 @@
 namespace signvote {
 namespace {
 
-constexpr double kTarget = 0.98;  // rounds to this accuracy are told
+constexpr double kTarget = 0.98;         // rounds to this accuracy are told
+constexpr std::uint64_t kUnderWay = 50;  // rounds after which methods are compared test by test
 
 /// What a cell has to show.
 struct CellResult {
@@ -108,10 +109,19 @@ class Table {
     text += part("Test accuracy after the last round (%)", [&](const auto& row, const auto& method) {
       return shown(values(row, method, &CellResult::last), 100, "{:.2f}");
     });
-    if (options_.plan.methods.size() > 1)
+    if (options_.plan.methods.size() > 1) {
       text += part(fmt::format("Lead over {}, seed by seed (points)", baseline),
                    [&](const auto& row, const auto& method) {
-                     return method == baseline ? "" : shown(leads(row, method), 100, "{:+.2f}");
+                     return method == baseline ? "" : lead(row, method, row, baseline);
+                   });
+      text +=
+          part(fmt::format("The lowest mean lead over {} in a test from round {} on", baseline, kUnderWay),
+               [&](const auto& row, const auto& method) { return lowest_lead(row, method); });
+    }
+    if (const std::string& first = options_.plan.rows.front().name; options_.plan.rows.size() > 1)
+      text += part(fmt::format("Lead over {} with the same method, seed by seed (points)", first),
+                   [&](const auto& row, const auto& method) {
+                     return row == first ? "" : lead(row, method, first, method);
                    });
     text +=
         part("Lowest test of the last quarter, over all seeds (%)", [&](const auto& row, const auto& method) {
@@ -196,13 +206,28 @@ class Table {
     return found;
   }
 
-  std::vector<double> leads(const std::string& row, const std::string& method) const {
-    std::vector<double> found;
+  /// Of cells over others with the same seeds.
+  std::string lead(const std::string& row, const std::string& method, const std::string& other_row,
+                   const std::string& other_method) const {
+    std::vector<double> leads;
     for (const Cell* cell : ended(row, method))
-      for (const Cell* other : ended(row, options_.plan.methods.front().name))
+      for (const Cell* other : ended(other_row, other_method))
         if (other->config.seed == cell->config.seed)
-          found.push_back(*results_.at(cell->config.out).last - *results_.at(other->config.out).last);
-    return found;
+          leads.push_back(*results_.at(cell->config.out).last - *results_.at(other->config.out).last);
+    return shown(leads, 100, "{:+.2f}");
+  }
+
+  std::string lowest_lead(const std::string& row, const std::string& method) const {
+    const std::string& baseline = options_.plan.methods.front().name;
+    if (method == baseline) return "";
+    const auto cells = ended(row, method);
+    const auto others = ended(row, baseline);
+    if (cells.empty() || others.empty()) return "–";
+    std::vector<CurvePoint> points = lead_of(method, cells, others).points;
+    std::erase_if(points, [](const CurvePoint& point) { return point.round < kUnderWay; });
+    if (points.empty()) return "–";
+    const CurvePoint lowest = *std::ranges::min_element(points, {}, &CurvePoint::mean);
+    return fmt::format("{:+.2f} (round {})", 100 * lowest.mean, lowest.round);
   }
 
   const TableOptions& options_;

@@ -8,8 +8,8 @@ namespace signvote {
 namespace {
 
 constexpr std::int64_t kRound = 65536;
-constexpr int kSweeps = 50;      // of the first fit
-constexpr int kFits = 20;        // after it, each with sharper eyes for pairs that do not fit
+constexpr int kSweeps = 50;  // of the first fit
+constexpr int kFits = 20;    // after it, each with sharper eyes for pairs that do not fit
 constexpr double kSharper = 0.7;
 
 std::size_t pair_at(std::size_t i, std::size_t j) {

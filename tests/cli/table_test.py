@@ -1,6 +1,7 @@
 """signvote reproduce table: a tiny table, its files, and what it says of cells that are missing."""
 
 import csv
+import json
 import os
 import pathlib
 import shlex
@@ -60,8 +61,33 @@ class Table(Case):
         # Two values: the interval is Student's t for one degree of freedom times half their distance.
         half = 12.71 * abs(leads[0] - leads[1]) / 2
         self.assertIn(f"| {row} |  | {mean:+.2f} ± {half:.2f} |", text)
+        losses = [accuracy("mode 2 gradient", "mv", seed) - accuracy(row, "mv", seed) for seed in (5, 6)]
+        title = "## Lead over mode 4 momentum with the same method, seed by seed (points)"
+        lines = text[text.index(title) :].splitlines()
+        self.assertTrue(lines[4].startswith(f"| mode 2 gradient | {sum(losses) / 2:+.2f} ±"), lines[:5])
         self.assertNotIn("Not finished", text)
         self.assertTrue((self.out / "curves.png").exists())
+
+    def test_the_lowest_lead_is_told_of_tests_from_round_50_on(self):
+        out = self.folder / "longer"
+        shutil.copytree(self.out, out)
+        row = "mode 4 momentum"
+        for seed in (5, 6):  # as if these had been the tests of a longer run
+            for method, accuracies in {"mv": [0.1, 0.5, 0.75], "oracle": [0, 0.25 + seed / 100, 0.75]}.items():
+                cell = out / "cells" / self.cell(row, method, seed).name
+                (cell / "config.toml").write_text((cell / "config.toml").read_text().replace(str(self.out), str(out)))
+                (line,) = metrics(cell)[:1]
+                lines = [
+                    json.dumps({**line, "round": round, "test_accuracy": accuracy}) + "\n"
+                    for round, accuracy in zip([49, 50, 75], accuracies)
+                ]
+                (cell / "metrics.jsonl").write_text("".join(lines))
+        self.succeed(*table(out, seeds=2, seed=5))
+        text = (out / "table.md").read_text()
+        title = "## The lowest mean lead over mv in a test from round 50 on"
+        lines = text[text.index(title) :].splitlines()
+        self.assertEqual(lines[1:5], ["| | mv | oracle |", "|---|---|---|", f"| {row} |  | -19.50 (round 50) |",
+                                      "| mode 2 gradient |  | – |"])
 
     def test_what_is_missing_is_named_and_the_same_command_goes_on(self):
         out = self.folder / "table"
