@@ -151,8 +151,7 @@ struct TableFlags {
       command.plan = *plan;
     else if (name != kDecoding)
       throw ConfigError(fmt::format("--name is '{}'; take {}", name, fmt::join(names(), ", ")));
-    if (name == kDecoding && !(rows.empty() && methods.empty()))
-      throw ConfigError("--rows and --methods are for tables of runs, which decoding is not");
+    if (name == kDecoding) check_decoding();
     parse_config(command.plan.toml, "table " + name, command.base);
     settings.apply_to(command.base);
     check_base(command.base);
@@ -163,6 +162,14 @@ struct TableFlags {
     if (!rows.empty()) choose_rows(command.plan);
     command.out = out.empty() ? fmt::format("runs/table-{}", name) : out;
     return command;
+  }
+
+  void check_decoding() const {
+    if (!rows.empty() || !methods.empty() || seeds != 1)
+      throw ConfigError("--rows, --methods and --seeds are for tables of runs, which decoding is not");
+    for (const auto& [option, text] : settings.given)
+      if (option->name != "seed" && option->name != "threads")
+        throw ConfigError(fmt::format("{} is for tables of runs, which decoding is not", flag(option->name)));
   }
 
   void choose_rows(TablePlan& plan) const {

@@ -86,8 +86,10 @@ class Table(Case):
         text = (out / "table.md").read_text()
         title = "## The lowest mean lead over mv in a test from round 50 on"
         lines = text[text.index(title) :].splitlines()
-        self.assertEqual(lines[1:5], ["| | mv | oracle |", "|---|---|---|", f"| {row} |  | -19.50 (round 50) |",
-                                      "| mode 2 gradient |  | – |"])
+        self.assertEqual(
+            lines[1:5],
+            ["| | mv | oracle |", "|---|---|---|", f"| {row} |  | -19.50 (round 50) |", "| mode 2 gradient |  | – |"],
+        )
 
     def test_what_is_missing_is_named_and_the_same_command_goes_on(self):
         out = self.folder / "table"
@@ -117,6 +119,8 @@ class Table(Case):
                 (["reproduce", "table", "--name", "others"], ["--name is 'others'; take modes, weights"]),
                 (["reproduce", "table", "--name", "modes", "--rows", "mode 5"], ["'mode 5'", "mode 1, mode 2"]),
                 (["reproduce", "table", "--name", "decoding", "--methods", "mv"], ["decoding is not"]),
+                (["reproduce", "table", "--name", "decoding", "--seeds", "5"], ["--seeds", "decoding is not"]),
+                (["reproduce", "table", "--name", "decoding", "--rounds", "9"], ["--rounds", "decoding is not"]),
                 (["reproduce", "table", "--name", "modes", "--loss", "mse"], ["accuracies"]),
                 (table(self.out, seeds=2, seed=5, step_schedule="linear"), ["step_schedule = cosine, not linear"]),
             ],
