@@ -3,6 +3,7 @@
 import contextlib
 import faulthandler
 import multiprocessing
+import signal
 import tempfile
 import traceback
 
@@ -21,7 +22,11 @@ def run_ranks(ranks, function, *arguments):
     context = multiprocessing.get_context("fork")
 
     def rank_main(rank, folder, pipe):
-        faulthandler.dump_traceback_later(TIMEOUT, exit=True)  # where it hangs; then nobody waits for it any more
+        # Where it hangs; then nobody waits for it any more. Not by a timer of faulthandler: the parent may have set one,
+        # and a fork would wait for its thread.
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        faulthandler.register(signal.SIGALRM, chain=True)
+        signal.alarm(TIMEOUT)
         try:
             torch.set_num_threads(1)
             dist.init_process_group("gloo", init_method=f"file://{folder}/ranks", rank=rank, world_size=ranks)
